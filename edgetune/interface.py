@@ -36,7 +36,7 @@ from edgetune.artifacts.files import IN_MEMORY
 from edgetune.choices import closest
 from edgetune.cli.screen import Screen, report_moved
 from edgetune.errors import InputError
-from edgetune.stages.profiling.convergence.noise_scale import (
+from edgetune.stages.profiling.convergence.training import (
     gradient_noise_scale as gradient_noise_scale,  # noqa: PLC0414  # given on
 )
 from edgetune.workflows.device_option import is_fleet
@@ -56,10 +56,10 @@ if TYPE_CHECKING:
     from edgetune.artifacts.profile import Profile
     from edgetune.artifacts.run import Run
     from edgetune.artifacts.timeline import Timeline
-    from edgetune.workflows.kept_rows import FinishedRun
     from edgetune.workflows.measure import Measurement
-    from edgetune.workflows.profile.compare import Comparison
-    from edgetune.workflows.roofline.placed import Placed
+    from edgetune.workflows.output import FinishedRun
+    from edgetune.workflows.profile.tables import Comparison
+    from edgetune.workflows.roofline.network import Placed
 
 P = ParamSpec("P")
 O = TypeVar("O")  # noqa: E741 -- of options
@@ -246,7 +246,7 @@ def compare(opts: CompareOptions) -> Sequence[Comparison]:
 
     The options are those of ``edgetune compare``. With ``fail_above`` a comparison has ``regressions``.
     """
-    from edgetune.workflows.profile.compare import compare as workflow
+    from edgetune.workflows.profile.tables import compare as workflow
 
     return workflow(opts, _Notes())
 

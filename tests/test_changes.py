@@ -17,7 +17,7 @@ from edgetune.devices.jetson.options import POWER_SENSORS
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.serving.arrivals import PROCESSES
 from edgetune.stages.elastic.policies import POLICIES as ELASTIC
-from edgetune.stages.interleave.engines import ENGINES, Engine
+from edgetune.stages.interleave.backend import ENGINES, Engine
 from edgetune.stages.interleave.policies import POLICIES as INTERLEAVE
 from edgetune.stages.schedule.policies import POLICIES as SCHEDULE
 from edgetune.stages.search.strategies import STRATEGIES

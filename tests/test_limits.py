@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgetune import limits
-from edgetune.artifacts.file_hash import file_hash
+from edgetune.artifacts.files import file_hash
 from edgetune.errors import InputError
 from edgetune.limits import LIMITS, beyond, check, limit, limited, raised, read_file, set_limits
 

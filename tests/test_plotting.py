@@ -12,12 +12,10 @@ from matplotlib.figure import Figure
 from edgetune import limits
 from edgetune.errors import InputError
 from edgetune.plotting import figure_file
-from edgetune.plotting.captions import left_out_of, note_left_out, set_title
-from edgetune.plotting.figure_file import figure_bytes, format_of
+from edgetune.plotting.figure_file import embedded_svg, figure_bytes, format_of
+from edgetune.plotting.gantt import first_turn, longest_note, turn_notes, zoom_time
+from edgetune.plotting.labels import left_out_of, note_left_out, set_title
 from edgetune.plotting.style import scale_axis, spread_out, styled, time_unit
-from edgetune.plotting.svg import embedded_svg
-from edgetune.plotting.time_zoom import zoom_time
-from edgetune.plotting.turns import first_turn, longest_note, turn_notes
 
 
 @dataclass
@@ -133,7 +131,7 @@ def test_both_ends_of_a_short_request_late_in_a_run_are_told():
 def test_names_are_drawn_literally_and_visibly(recwarn):
     from matplotlib.figure import Figure
 
-    from edgetune.plotting.captions import name_in_lines
+    from edgetune.plotting.labels import name_in_lines
     from edgetune.plotting.style import styled
 
     with styled():

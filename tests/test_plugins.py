@@ -13,7 +13,7 @@ from edgetune import plugins
 from edgetune.artifacts.io import read
 from edgetune.artifacts.profile import Profile
 from edgetune.cli.main import run
-from edgetune.devices.discover import DEVICES, list_devices, open_device
+from edgetune.devices.device import DEVICES, list_devices, open_device
 from edgetune.errors import InputError
 from edgetune.plugins import Registry
 from edgetune.stages.interleave.policies import POLICIES
@@ -23,9 +23,9 @@ from edgetune.workflows.report.sections import SECTIONS
 from edgetune.workloads.resolve import KINDS, resolve
 
 POINTS = """
-    from edgetune.devices.discover import open_device
+    from edgetune.devices.device import open_device
     from edgetune.devices.device import DeviceKind, Listing
-    from edgetune.stages.interleave.policies.native import Native
+    from edgetune.stages.interleave.policies.policy import Native
     from edgetune.stages.search.strategies.baselines import Random
     from edgetune.workloads.workload import Workload, WorkloadKind
 

@@ -20,14 +20,13 @@ from typing import Any, ClassVar, TypeVar
 
 from edgetune.artifacts.csv_format import csv_bytes
 from edgetune.artifacts.files import writing
+from edgetune.artifacts.formats import json_bytes, parquet_bytes
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.json_format import json_bytes
 from edgetune.artifacts.kinds import Format, format_of
-from edgetune.artifacts.parquet_format import parquet_bytes
-from edgetune.artifacts.plain import plain
 from edgetune.artifacts.recognition import refuse_other
 from edgetune.artifacts.rows import rows_of, table_of
 from edgetune.artifacts.table_checks import typed_table
+from edgetune.artifacts.yaml_document import plain
 from edgetune.errors import DeviceError
 
 AnyTable = TypeVar("AnyTable", bound="Table")

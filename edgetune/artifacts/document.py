@@ -12,11 +12,10 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from edgetune.artifacts.artifact import Artifact, Raw
+from edgetune.artifacts.formats import checked_values, json_document
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.json_format import checked_values, json_document
 from edgetune.artifacts.kinds import Format
-from edgetune.artifacts.plain import plain
-from edgetune.artifacts.yaml_document import BlockMapping, dump_value, dump_yaml
+from edgetune.artifacts.yaml_document import BlockMapping, dump_value, dump_yaml, plain
 from edgetune.choices import nearest
 from edgetune.errors import InputError
 

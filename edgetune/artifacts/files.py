@@ -1,19 +1,91 @@
-"""Reads a file or standard input whole, and writes a file atomically."""
+"""Reads a file or standard input whole, and writes a file atomically.
+
+File names that are not UTF-8, which Python represents by lone surrogates and no artifact can store.
+
+They are stored as ``visible`` shows them, ``model-\\xff.onnx``. A file is also found by that text, e.g. copied from a
+message.
+
+The SHA-256 of a file.
+
+Reads arrays of a ``.npz`` file within limits, because a zip of 1 MB may expand to a gigabyte.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
+import io
+import os
+import re
+import struct
 import sys
-from collections.abc import Iterator
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from edgetune import limits
 from edgetune.artifacts import output_file
-from edgetune.artifacts.file_names import as_found
 from edgetune.artifacts.output_file import OutputFile
 from edgetune.choices import closest
 from edgetune.errors import FILE_HINTS, EdgetuneError, InputError
 from edgetune.limits import read_file, read_whole
+from edgetune.visible import visible
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_BYTE = re.compile(r"\\x([89a-f][0-9a-f])")
+
+
+def storable(text: str) -> str:
+    """Return ``text`` with an escape for each byte that is not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub(lambda found: visible(found[0]), text)
+    return text
+
+
+def in_home(name: str) -> str:
+    """Return a file's name with a leading ``~/``, which no shell has expanded, as the user's home folder."""
+    return os.path.expanduser(name) if name.startswith("~/") else name
+
+
+def as_found(name: str) -> str:
+    """Return the name to open a file by that is stored as ``name``.
+
+    This is ``name`` itself if such a file exists, or if no file has the name with its escapes as bytes; ``~/`` is the
+    home folder.
+    """
+    name = in_home(name)
+    meant = _BYTE.sub(lambda found: chr(0xDC00 + int(found[1], 16)), name)
+    return meant if meant != name and not os.path.lexists(name) and os.path.lexists(meant) else name
+
+
+def is_utf8(path: Path) -> bool:
+    """Return whether the absolute path of a file is UTF-8, which C++ libraries require."""
+    whole = str(path.resolve())
+    return storable(whole) == whole
+
+
+def require_utf8(path: Path) -> None:
+    """Refuse a path that ONNX Runtime cannot open.
+
+    Raises:
+        InputError: the path is not UTF-8.
+    """
+    if not is_utf8(path):
+        raise InputError(
+            f"ONNX Runtime opens only files whose whole path is UTF-8, and {path.resolve()} is not",
+            "rename the file or folder whose name is not UTF-8",
+        )
+
 
 STDIN = "-"
 STDIN_NAME = "standard input"
@@ -118,3 +190,89 @@ def _unwritten(target: Path | str, output: OutputFile | None, error: Exception, 
 
 def _reason(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+_CHUNK_BYTES = 1 << 20
+
+
+def file_hash(path: Path) -> hashlib._Hash:
+    """Return the SHA-256 of a file, read in parts; more can be added to it.
+
+    Raises:
+        OSError: The file cannot be read, or has no end.
+    """
+    digest = hashlib.sha256()
+    if path.is_fifo() or path.is_char_device():
+        raise OSError(errno.EINVAL, "a pipe or a device has no hash", str(path))
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest
+
+
+_BYTES_PER_BYTE = 8
+"""How many times its size a file may always have in memory: arrays of measurements compress to a third or less."""
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""As numpy writes them; others may take memory that no header tells."""
+_DAMAGED = (
+    zipfile.BadZipFile, zlib.error, struct.error, ValueError, TypeError, OSError, EOFError, RuntimeError, MemoryError,
+    LookupError, ArithmeticError, AttributeError, SyntaxError, tokenize.TokenError,
+)  # fmt: skip
+"""What damaged files raise in the readers of zips and of headers, of which one is read as Python."""
+_ENDING = ".npy"
+
+
+def read_npz(data: bytes, *, name: str, hint: str, wanted: Callable[[str], bool] = bool) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a ``.npz`` file by their names.
+
+    Sizes are checked before expansion: those in the directory of the zip, and the shape in the header of every array
+    against its bytes.
+
+    Args:
+        data: The file.
+        name: For messages.
+        hint: How such a file is written.
+        wanted: Returns whether to read the array of a name.
+
+    Raises:
+        InputError: it is not a ``.npz`` file, has arrays of Python objects, or has more bytes than the limit allows.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = [each for each in archive.infolist() if wanted(each.filename.removesuffix(_ENDING))]
+            size = sum(each.file_size for each in members)
+            limits.check("array_bytes", size, name, at_least=_BYTES_PER_BYTE * len(data))
+            return {each.filename.removesuffix(_ENDING): _array(archive, each) for each in members}
+    except _DAMAGED as error:
+        reason = " ".join(str(error).split())[:120]
+        raise InputError(f"{name} is not a .npz file of plain arrays: {reason}", hint) from None
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    import numpy as np
+
+    if member.compress_type not in _METHODS:
+        raise ValueError(f"{member.filename} is compressed by method {member.compress_type}")
+    with archive.open(member) as file:
+        shape, dtype = _header(file)
+        if dtype.hasobject:
+            raise ValueError(f"{member.filename} holds Python objects")
+        size = dtype.itemsize
+        for length in shape:
+            size *= length
+        if size > member.file_size:
+            raise ValueError(f"{member.filename} says that it has {size} bytes, and has {member.file_size}")
+    with archive.open(member) as file:
+        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    return array
+
+
+def _header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    from numpy.lib import format as npy
+
+    version = npy.read_magic(file)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"format {'.'.join(map(str, version))} is not for plain arrays")
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, _, dtype = read(file)
+    return shape, dtype

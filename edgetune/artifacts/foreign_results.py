@@ -13,7 +13,7 @@ from decimal import Decimal
 from pathlib import PurePath
 from typing import Any
 
-from edgetune.artifacts.json_format import load_json
+from edgetune.artifacts.formats import load_json
 from edgetune.artifacts.mode import KNOBS, SETTINGS
 from edgetune.errors import InputError
 from edgetune.stats import summarise

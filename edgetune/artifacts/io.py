@@ -19,8 +19,8 @@ from edgetune.artifacts.document import Document
 from edgetune.artifacts.files import name_of, read_source, write_atomically
 from edgetune.artifacts.foreign_profile import foreign_profile
 from edgetune.artifacts.foreign_results import READERS, results_table, results_tool
+from edgetune.artifacts.formats import MAGIC, has_rows, json_table, parquet_table
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.json_format import has_rows, json_table
 from edgetune.artifacts.kinds import (
     DOCUMENT,
     KINDS,
@@ -32,7 +32,6 @@ from edgetune.artifacts.kinds import (
     format_of,
     kind_of,
 )
-from edgetune.artifacts.parquet_format import MAGIC, parquet_table
 from edgetune.artifacts.profile import Profile
 from edgetune.artifacts.recognition import columns_by_kind
 from edgetune.artifacts.yaml_document import load_yaml

@@ -9,9 +9,8 @@ from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt, Positiv
 from edgetune.artifacts.document import Document, head_of, present
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import KNOBS, Mode
-from edgetune.artifacts.plain import plain
 from edgetune.artifacts.problem import Problem
-from edgetune.artifacts.yaml_document import BlockMapping
+from edgetune.artifacts.yaml_document import BlockMapping, plain
 
 KIND = "plan"
 VERSION = 1

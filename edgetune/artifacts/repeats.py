@@ -7,19 +7,95 @@ A table may have several rows of one point for three reasons:
     rounds of one sweep (``--interleave-repeats``), all of equal standing     the median of the rounds that are ``ok``
 
 With two rounds the median is their mean; from three on, a round that something disturbed does not move it.
+
+Figures that follow from those of a measured point; ``None`` where one of them was not measured.
+
+Merges profiles of one device and the same conditions: conditions of compatibility, rows and header.
+
+A sweep extended by a batch size and ``edgetune merge`` use the same rule. No row is dropped: if two tables have one
+point, both rows stay, and readers take the newest measurement (``artifacts.repeats``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from statistics import fmean
 from typing import Any, TypeAlias
 
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import KNOBS, Mode
-from edgetune.artifacts.profile import RAW_COLUMNS, Point, ProfileRow
-from edgetune.artifacts.row_figures import mean_minibatch_s
-from edgetune.stats import median
+from edgetune.artifacts.profile import KIND, RAW_COLUMNS, VERSION, Point, Profile, ProfileRow
+from edgetune.stats import median, percentile
+
+_NO_SPREAD_S = 1.5e-9
+"""Clocks count whole nanoseconds: figures of a simulation without noise differ by one, s."""
+
+
+def mean_minibatch_s(row: ProfileRow) -> float | None:
+    """Return the mean time of a steady minibatch, s, from which rates, shares of time and energy follow.
+
+    Without raw times ``minibatch_s`` stands for it.
+    """
+    steady = (row.times_s or ())[row.warmups or 0 :]
+    return _apart(row.minibatch_mean_s or (fmean(steady) if steady else None), row.minibatch_s)
+
+
+def late_minibatch_s(row: ProfileRow) -> float | None:
+    """Return the 95th percentile of minibatch times, s, with which a latency budget is kept.
+
+    Without it ``minibatch_s`` stands for it.
+    """
+    steady = (row.times_s or ())[row.warmups or 0 :]
+    return _apart(row.minibatch_p95_s or (percentile(steady, 95) if steady else None), row.minibatch_s)
+
+
+def _apart(figure_s: float | None, time_s: float | None) -> float | None:
+    """Return a figure of the times, or ``minibatch_s`` where it is missing or the times do not spread, s."""
+    if time_s is None or figure_s is None or not _positive(figure_s) or abs(figure_s - time_s) < _NO_SPREAD_S:
+        return time_s
+    return float(figure_s)
+
+
+def energy_per_minibatch_j(row: ProfileRow) -> float | None:
+    """Return the energy of one minibatch, J: as measured, else mean power times mean time, else ``None``."""
+    if row.energy_j is not None and _positive(row.energy_j):
+        return float(row.energy_j)
+    time_s = mean_minibatch_s(row)
+    if row.power_w is None or time_s is None or not _positive(row.power_w * time_s):
+        return None
+    return float(row.power_w * time_s)
+
+
+def energy_per_request_j(row: ProfileRow) -> float | None:
+    """Return the energy of one sample or request, J."""
+    energy_j = energy_per_minibatch_j(row)
+    return None if energy_j is None else energy_j / row.batch_size
+
+
+def energy_per_output_token_j(row: ProfileRow) -> float | None:
+    """Return the energy of an answer divided by its tokens, J; the energy of the prompt is in it."""
+    energy_j = energy_per_request_j(row)
+    return None if energy_j is None or not row.output_tokens else energy_j / row.output_tokens
+
+
+def tokens_per_j(row: ProfileRow) -> float | None:
+    """Return the output tokens per joule."""
+    token_j = energy_per_output_token_j(row)
+    return None if token_j is None else 1 / token_j
+
+
+def requests_per_s(row: ProfileRow) -> float | None:
+    """Return the samples or requests per second."""
+    time_s = mean_minibatch_s(row)
+    return row.batch_size / time_s if time_s else None
+
+
+def _positive(value: float) -> bool:
+    return math.isfinite(value) and value > 0
+
 
 SAME = 0.03
 """Share by which two measurements of one point may differ: boards repeat to 2 to 3 %."""
@@ -135,3 +211,119 @@ def disagree(a: ProfileRow, b: ProfileRow) -> bool:
     pairs = ((a.minibatch_s, b.minibatch_s), (a.power_w, b.power_w))
     both = a.status == b.status == "ok"
     return both and any(x and y and abs(x - y) > SAME * max(abs(x), abs(y)) for x, y in pairs)
+
+
+NOT_MEASURED = ("point_timeout_s", "retries", "cool_timeout_s")
+"""Options that change how long one waits, not what is measured."""
+
+_CONDITIONS: tuple[str, ...] = (
+    "simulated", "device_description", "board", "module", "gpu", "machine", "constants_sha256", "noise",
+    "runtime", "tf32_matmul", "jetpack", "l4t", "kernel", "driver", "cuda_driver", "python", "onnxruntime", "torch",
+    "tensorrt",
+)  # fmt: skip
+"""Conditions that a figure depends on, the weightiest first; the load and temperature of the day do not count."""
+_OFF = ("simulated", "noise")
+"""Conditions of which none is a statement too."""
+_COUNTED = {f"points-{status}": status for status in ("failed", "throttled", "drifted", "swapped")}
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileDifference:
+    """A difference between the conditions of two profiles."""
+
+    what: str
+    ours: str
+    theirs: str
+
+    def __str__(self) -> str:
+        return f"{self.what} is {self.ours} there and {self.theirs} here"
+
+
+def first_difference(before: Header, after: Header) -> ProfileDifference | None:
+    """Return the first incompatibility of two tables: device, network, options or software."""
+    return next(differences(before, after), None)
+
+
+def differences(before: Header, after: Header) -> Iterator[ProfileDifference]:
+    """Return each difference between two tables in device, network, options or software, the weightiest first.
+
+    A value that one of the tables lacks is no difference, because foreign tables state few.
+    """
+    for what, ours, theirs in _pairs(before, after):
+        if ours is not None and theirs is not None and ours != theirs:
+            yield ProfileDifference(what, _short(ours), _short(theirs))
+
+
+def rows_difference(before: Sequence[ProfileRow], after: Sequence[ProfileRow]) -> ProfileDifference | None:
+    """Return the first difference between the rows of two tables in device or network."""
+    for what, name in (("device", "device"), ("network", "workload")):
+        ours, theirs = ({getattr(row, name) for row in rows} - {None} for rows in (before, after))
+        if ours and theirs and ours != theirs:
+            return ProfileDifference(what, ", ".join(sorted(ours)), ", ".join(sorted(theirs)))
+    return None
+
+
+def merged(profiles: Sequence[Profile], *, inputs: Mapping[str, Any]) -> Profile:
+    """Merge compatible tables.
+
+    Args:
+        profiles: The oldest first; the conditions are those of the last one that states any.
+        inputs: The inputs in the header besides the network.
+    """
+    rows = tuple(dict.fromkeys(row for profile in profiles for row in profile.rows))
+    headers = [profile.header for profile in profiles]
+    stated = next((header.conditions for header in reversed(headers) if header.conditions), {})
+    network = next((n for header in reversed(headers) if (n := header.inputs.get("workload"))), None)
+    conditions = {**stated, "simulated": any(header.simulated for header in headers)}
+    header = Header.new(
+        KIND,
+        VERSION,
+        inputs={**({} if network is None else {"workload": network}), **inputs},
+        conditions=conditions,
+        warnings=_warnings(headers, rows),
+    )
+    return Profile(header, rows)
+
+
+def _pairs(before: Header, after: Header) -> Iterator[tuple[str, Any, Any]]:
+    """Return the values of both tables that must agree, by name."""
+    yield "device", before.conditions.get("device"), after.conditions.get("device")
+    ours, theirs = (header.inputs.get("workload", {}) for header in (before, after))
+    yield "network", ours.get("name"), theirs.get("name")
+    yield "SHA-256 of the network", ours.get("sha256") or None, theirs.get("sha256") or None
+    yield "batch axes", *(of.get("batch", {}).get("axes") for of in (ours, theirs))
+    options, others = (header.options for header in (before, after))
+    for name in sorted({*options} & {*others} - {*NOT_MEASURED}):
+        given, other = ("none" if of[name] is None else of[name] for of in (options, others))
+        yield f"option {name}", given, other
+    for name in _CONDITIONS:
+        ours, theirs = before.conditions.get(name), after.conditions.get(name)
+        if name in _OFF and name in before.conditions and name in after.conditions:
+            ours, theirs = ours or "off", theirs or "off"
+        yield name.replace("_", " "), ours, theirs
+    ours, theirs = (header.inputs.get("ops", {}) for header in (before, after))
+    yield "operator table", ours.get("sha256"), theirs.get("sha256")
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:12]}..."
+
+
+def _warnings(headers: Sequence[Header], rows: Sequence[ProfileRow]) -> tuple[DataWarning, ...]:
+    """Return the warnings of all tables, each once; warnings that count rows are counted again."""
+    last = {(row.point, row.round): row for row in rows}.values()
+    found: dict[str, DataWarning] = {}
+    for data_warning in (data_warning for header in headers for data_warning in header.warnings):
+        before = found.get(data_warning.code)
+        if before is not None and "points" in before.numbers and "points" in data_warning.numbers:
+            points = before.numbers["points"] + data_warning.numbers["points"]
+            data_warning = replace(data_warning, numbers={**data_warning.numbers, "points": points})  # noqa: PLW2901
+        found[data_warning.code] = data_warning
+    for code, status in _COUNTED.items():
+        count = sum(row.status == status for row in last)
+        if code in found and count:
+            found[code] = replace(found[code], numbers={"points": count})
+        elif not count:
+            found.pop(code, None)
+    return tuple(found.values())

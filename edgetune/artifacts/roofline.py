@@ -23,8 +23,7 @@ from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt, Positiv
 from edgetune.artifacts.document import STRICT, Document, head_of, validated
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.plain import plain
-from edgetune.artifacts.yaml_document import BlockMapping
+from edgetune.artifacts.yaml_document import BlockMapping, plain
 from edgetune.choices import nearest
 from edgetune.errors import InputError
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgetune.artifacts.columns import Column, arrow_schema, arrow_type, columns_of
-from edgetune.artifacts.file_names import storable
+from edgetune.artifacts.files import storable
 
 
 def table_of(rows: Sequence[Any], row_type: type) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 from edgetune.artifacts import file_operations
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.output_file import written_path
-from edgetune.artifacts.plain import plain
+from edgetune.artifacts.yaml_document import plain
 from edgetune.processes.file_lock import try_lock
 
 _ENDING = ".rows.json"

@@ -3,16 +3,22 @@
 Strictly: a key given twice is an error, not a silent loss of the first; aliases and tags are refused; a
 number is a number also when written ``8e-2``; a date and ``1:30`` stay texts. Nodes and depth are limited.
 Readably: innermost mappings on one line, no tags, order kept.
+
+Converts values to those of JSON and YAML: no tuples, NumPy scalars, paths, non-finite numbers or invalid Unicode.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
+from datetime import date
+from enum import Enum
 from functools import cache, partial
+from pathlib import PurePath
 from typing import Any, cast
 
-from edgetune.artifacts.file_names import storable
+from edgetune.artifacts.files import storable
 from edgetune.errors import InputError
 from edgetune.visible import is_visible, visible_in_yaml
 
@@ -87,3 +93,35 @@ def _dumper() -> Any:
         lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", data.items(), flow_style=False),
     )
     return Readable
+
+
+def plain(value: Any) -> Any:
+    """Return ``value`` built of dict, list, str, int, float, bool and None only.
+
+    A number that is not finite becomes ``None``: it is not a measurement.
+
+    Raises:
+        TypeError: for a value that has no such form, e.g. an open file.
+    """
+    if isinstance(value, Enum) or hasattr(value, "tolist"):  # NumPy values, without importing NumPy
+        return plain(value.value if isinstance(value, Enum) else value.tolist())
+    if value is None or isinstance(value, (bool, str, int, float)):
+        return _plain_scalar(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {storable(str(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if not isinstance(value, (PurePath, date)):
+        raise TypeError(f"cannot be stored in an artifact: {type(value).__name__} {value!r}")
+    return storable(str(value))
+
+
+def _plain_scalar(value: Any) -> Any:
+    """Return the built-in scalar of a subclass, e.g. ``float`` of ``numpy.float64``."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return storable(str(value)) if isinstance(value, str) else int(value)

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from edgetune import limits
-from edgetune.artifacts.file_names import in_home
+from edgetune.artifacts.files import in_home
 
 FLOAT = re.compile(
     r"[-+]?(?:\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?|\.\d[\d_]*(?:[eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+"

@@ -13,7 +13,7 @@ from edgetune.workflows.profile.options import CompareOptions
 
 if TYPE_CHECKING:
     from edgetune.plotting.style import Figure
-    from edgetune.workflows.profile.compare import Comparison
+    from edgetune.workflows.profile.tables import Comparison
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 _SHOWN = 20
@@ -34,7 +34,7 @@ def compare(opts: CompareOptions, terminal: Terminal) -> None:
     from edgetune.cli.screen import answer
     from edgetune.cli.sections import TextSection
     from edgetune.errors import ExitCode
-    from edgetune.workflows.profile.compare import compare as workflow
+    from edgetune.workflows.profile.tables import compare as workflow
     from edgetune.workflows.report.comparison import comparison_section
 
     found = workflow(opts, terminal.screen)
@@ -51,7 +51,7 @@ def compare(opts: CompareOptions, terminal: Terminal) -> None:
 def _drawing(found: Sequence[Comparison], target: str) -> Figure | bytes:
     """Return the figure of comparisons, or the page where the name of the file asks for one."""
     from edgetune.plotting.page import Page, is_page
-    from edgetune.stages.profiling.comparison_figure import comparison_figure
+    from edgetune.stages.profiling.figures import comparison_figure
     from edgetune.workflows.report.comparison import comparison_section
 
     titles = [f"{each.table} beside {each.baseline}" for each in found]
@@ -68,7 +68,7 @@ def _drawing(found: Sequence[Comparison], target: str) -> Figure | bytes:
 
 def _plain(comparison: Comparison) -> dict[str, object]:
     """Return a comparison for machines, verdicts included."""
-    from edgetune.artifacts.plain import plain
+    from edgetune.artifacts.yaml_document import plain
     from edgetune.stages.profiling.comparison import FIGURES, verdict
 
     data = plain(comparison)

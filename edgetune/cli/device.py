@@ -123,7 +123,7 @@ def export(opts: ExportOptions, terminal: AnswerTerminal) -> None:
       edgetune device export plan.yaml --format shell --root board -o mode.sh
     """
     from edgetune.artifacts.files import write_atomically
-    from edgetune.workflows.device.export import export as workflow
+    from edgetune.workflows.device.device import export as workflow
 
     text = workflow(opts)
     if opts.output is not None:
@@ -149,11 +149,11 @@ def watch(opts: WatchOptions) -> None:
 
     watched = open_watched(opts)
     if opts.prometheus is not None:
-        from edgetune.workflows.device.prometheus import serve
+        from edgetune.workflows.device.watch import serve
 
         serve(watched, opts.prometheus, Screen())
         return
-    from edgetune.workflows.stopping import end_with_terminal
+    from edgetune.workflows.reporting import end_with_terminal
 
     end_with_terminal()
     for snapshot in watched.snapshots():

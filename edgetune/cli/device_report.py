@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from edgetune.artifacts.plain import plain
+from edgetune.artifacts.yaml_document import plain
 from edgetune.cli.command import AnswerTerminal
 from edgetune.cli.screen import SIMULATED, answer, print_folded, print_lines, table
 from edgetune.devices.capabilities import Absent
-from edgetune.devices.device import Device
-from edgetune.devices.discover import auto_name, list_devices
+from edgetune.devices.device import Device, auto_name, list_devices
 from edgetune.devices.mode_grids import STUDIED_GRIDS, studied_grid
 from edgetune.workflows.cells import cell
 from edgetune.workflows.device.doctor import capabilities

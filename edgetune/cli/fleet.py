@@ -55,7 +55,7 @@ def join(opts: JoinOptions, terminal: AnswerTerminal) -> None:
 @command(app, short_help="List the boards of a fleet.")
 def show(opts: FleetOptions, terminal: AnswerTerminal) -> None:
     """List the boards of a fleet: what each is, and what it does."""
-    from edgetune.workflows.fleet.show import boards, lines_of
+    from edgetune.workflows.fleet.join import boards, lines_of
 
     found = boards(opts)
     if terminal.json:
@@ -67,6 +67,6 @@ def show(opts: FleetOptions, terminal: AnswerTerminal) -> None:
 @command(app, short_help="Stop a fleet: its scheduler, and what its boards do.")
 def stop(opts: FleetOptions, terminal: AnswerTerminal) -> None:
     """Stop the scheduler of a fleet; its boards stop measuring, are put back, and wait for the next scheduler."""
-    from edgetune.workflows.fleet.show import stop as workflow
+    from edgetune.workflows.fleet.join import stop as workflow
 
     workflow(opts, terminal.screen)

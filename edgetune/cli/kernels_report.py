@@ -13,8 +13,8 @@ from edgetune.cli.screen import answer, print_document, print_folded, print_line
 from edgetune.processes.streams import write_bytes
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, WorkloadBenchmark
 from edgetune.stages.elastic.bound import NOTE, describe_bound
-from edgetune.stages.elastic.explain import explained, reasons
 from edgetune.stages.elastic.forms import Form, Forms
+from edgetune.stages.elastic.kernel import explained, reasons
 from edgetune.stages.elastic.shrink import Shrunk
 from edgetune.units import format_bytes, format_duration, format_si
 from edgetune.workflows.kernels.bench import BenchFigures

@@ -17,7 +17,7 @@ from edgetune.processes.privilege import act_as_caller
 from edgetune.processes.start import forget_working_folder
 from edgetune.processes.streams import hold_closed_streams, leave_lost_terminal, settle_stdout, write
 from edgetune.visible import one_line
-from edgetune.workflows.stopping import STOPS, Stopped, stop_code
+from edgetune.workflows.reporting import STOPS, Stopped, stop_code
 
 
 def main(argv: Sequence[str] | None = None) -> None:

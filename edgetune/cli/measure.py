@@ -28,8 +28,8 @@ def measure(opts: MeasureCommandOptions, terminal: Terminal) -> None:
     A command runs until the interval of its median time is narrow enough, ten times at least. Several commands run in
     turns and are compared with the fastest. Ends with 5 when some commands failed.
     """
-    from edgetune.artifacts.plain import plain
     from edgetune.artifacts.repeats import rows_by_point
+    from edgetune.artifacts.yaml_document import plain
     from edgetune.cli.screen import answer
     from edgetune.errors import ExitCode
     from edgetune.workflows.cells import brief

@@ -20,9 +20,9 @@ def merge(opts: MergeOptions, terminal: Terminal) -> None:
     All rows are kept; where tables have the same point, readers take the newest measurement. Tables that differ in
     device, network, options or software are refused, and the first difference is named.
     """
-    from edgetune.artifacts.plain import plain
+    from edgetune.artifacts.yaml_document import plain
     from edgetune.cli.screen import answer
-    from edgetune.workflows.profile.merge import merge as workflow
+    from edgetune.workflows.profile.tables import merge as workflow
 
     whole, target, counts = workflow(opts, terminal.screen)
     if terminal.json:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from edgetune.artifacts.artifact import Artifact
     from edgetune.cli.command import Terminal
     from edgetune.workflows.interleave.options import InterleaveOptions
-    from edgetune.workflows.kept_rows import FinishedRun
     from edgetune.workflows.kernels.options import ShareOptions
+    from edgetune.workflows.output import FinishedRun
     from edgetune.workflows.schedule.options import ScheduleOptions
 
 
@@ -48,8 +48,8 @@ def write_drawing(draw: Callable[[], Figure | bytes], target: str, screen: Scree
         InputError: the drawing takes more time or memory than the limits allow, or the file cannot be written.
     """
     from edgetune.artifacts.files import write_atomically
-    from edgetune.plotting.captions import left_out_of
     from edgetune.plotting.figure_file import bounded, figure_bytes, format_of
+    from edgetune.plotting.labels import left_out_of
 
     with bounded():
         drawing = draw()

@@ -45,8 +45,8 @@ def profile(opts: ProfileCommandOptions, terminal: PlanningTerminal) -> None:
 
 
 def _train(opts: ProfileCommandOptions, terminal: PlanningTerminal) -> None:
-    from edgetune.cli.convergence_report import report_convergence as report
-    from edgetune.cli.convergence_report import report_convergence_plan as report_plan
+    from edgetune.cli.profile_report import report_convergence as report
+    from edgetune.cli.profile_report import report_convergence_plan as report_plan
     from edgetune.workflows.profile.convergence import convergence, training_request
 
     if terminal.dry_run:

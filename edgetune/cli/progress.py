@@ -1,25 +1,45 @@
-"""Progress of long work on the terminal: resumed points, progress and remaining time, with a bar only on terminals."""
+"""Progress of long work on the terminal: resumed points, progress and remaining time, with a bar only on terminals.
+
+Makes consoles of rich for progress bars.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from edgetune.cli.console import console, print_over
+from edgetune.processes.streams import Surviving, write
 from edgetune.stages.profiling.point_state import Cooling
 from edgetune.units import format_duration, format_si
 from edgetune.visible import cut_in_middle, visible
 from edgetune.workflows.reporting import OnAdvance, OnProgress, Reporter, SimulationLabel
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from edgetune.artifacts.profile import ProfileRow
     from edgetune.stages.profiling.point_state import PointState
     from edgetune.stages.profiling.sweep import SweepProgress
+
+
+def console(stream: TextIO) -> Console:
+    """Return a console for a progress bar or a page of the manual."""
+    from rich.console import Console
+
+    survivor = cast("TextIO", Surviving(stream))
+    return Console(file=survivor, highlight=False, markup=False, emoji=False, no_color=bool(os.environ.get("NO_COLOR")))
+
+
+def print_over(text: str, *, last: bool = False) -> None:
+    """Overwrite the previous progress line on a terminal's standard error; the ``last`` call erases it."""
+    write(f"\r\x1b[K{'' if last else visible(text)}", sys.stderr)
+
 
 _LONGEST_NAME = 60
 """The longest description beside a bar, characters."""

@@ -50,7 +50,7 @@ def roofline(opts: RooflineOptions, terminal: PlanningTerminal, ctx: typer.Conte
 def _place(opts: RooflineOptions, terminal: Terminal) -> None:
     from edgetune.cli.plot import draw_finished
     from edgetune.cli.roofline_report import report
-    from edgetune.workflows.roofline.drawing import placed_drawing
+    from edgetune.workflows.roofline.network import placed_drawing
     from edgetune.workflows.roofline.roofline import roofline as measure
 
     found, target = measure(opts, terminal.screen)
@@ -65,7 +65,7 @@ def _place(opts: RooflineOptions, terminal: Terminal) -> None:
 
 
 def _peaks_of_boards(opts: RooflineOptions, terminal: PlanningTerminal) -> None:
-    from edgetune.workflows.fleet.roofline import peaks_of_boards
+    from edgetune.workflows.fleet.search import peaks_of_boards
 
     peaks = peaks_of_boards(opts, terminal.screen, dry_run=terminal.dry_run)
     if terminal.json:
@@ -97,8 +97,8 @@ def ops(opts: OpsOptions, terminal: Terminal) -> None:
     from edgetune.artifacts.ops import By
     from edgetune.choices import choose
     from edgetune.cli.sections import TextSection
-    from edgetune.workflows.report.ops import ops_answer, ops_section
-    from edgetune.workflows.roofline.ops import ops as workflow
+    from edgetune.workflows.report.tables import ops_answer, ops_section
+    from edgetune.workflows.roofline.request import ops as workflow
 
     grouping = cast("By", choose(opts.by, get_args(By), what="grouping"))
     table = workflow(opts, terminal.screen)

@@ -8,7 +8,7 @@ from edgetune.cli.screen import answer, print_lines
 from edgetune.units import counted
 
 if TYPE_CHECKING:
-    from edgetune.workflows.roofline.estimate import RooflineEstimate
+    from edgetune.workflows.roofline.request import RooflineEstimate
 
 
 def report_plan(found: RooflineEstimate, *, json: bool) -> None:

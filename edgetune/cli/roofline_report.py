@@ -9,8 +9,8 @@ from edgetune.cli.roofline_tokens import machine_tokens, of_pass, show_tokens
 from edgetune.cli.screen import answer, print_folded, print_lines, table
 from edgetune.units import format_si
 from edgetune.workflows.cells import cell
-from edgetune.workflows.report.ops import types_of
-from edgetune.workflows.roofline.placed import firsts, statements_of
+from edgetune.workflows.report.tables import types_of
+from edgetune.workflows.roofline.network import firsts, statements_of
 
 if TYPE_CHECKING:
     from edgetune.artifacts.layers import Layers
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from edgetune.stages.roofline.clocks import Correlation
     from edgetune.stages.roofline.next_clocks import Change, Share
     from edgetune.stages.roofline.placement import Placement
-    from edgetune.workflows.roofline.placed import Placed
+    from edgetune.workflows.roofline.network import Placed
 
 
 def report(found: Sequence[Placed], *, json: bool) -> None:
@@ -39,7 +39,7 @@ def report(found: Sequence[Placed], *, json: bool) -> None:
 
 def machine(placed: Placed) -> dict[str, Any]:
     """Return the answer for machines."""
-    from edgetune.artifacts.plain import plain
+    from edgetune.artifacts.yaml_document import plain
     from edgetune.stages.roofline.balance import balance
 
     found = balance(placed.roof)

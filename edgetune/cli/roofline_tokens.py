@@ -10,14 +10,13 @@ from edgetune.units import format_si
 from edgetune.workflows.cells import cell, rows_of
 
 if TYPE_CHECKING:
-    from edgetune.stages.roofline.placement import Placement
-    from edgetune.stages.roofline.tokens import TokenBound
-    from edgetune.workflows.roofline.placed import Placed
+    from edgetune.stages.roofline.placement import Placement, TokenBound
+    from edgetune.workflows.roofline.network import Placed
 
 
 def token_bounds(placed: Placed) -> list[TokenBound]:
     """Return the bounds of a language model at each operating point; none for any other network."""
-    from edgetune.stages.roofline.tokens import token_bound
+    from edgetune.stages.roofline.placement import token_bound
 
     found = [token_bound(each, memory_bytes=placed.memory_bytes) for each in placed.placements]
     return [each for each in found if each is not None]
@@ -71,6 +70,6 @@ def _too_large(bound: TokenBound) -> str:
 
 def machine_tokens(placed: Placed) -> list[dict[str, Any]] | None:
     """Return the bounds for machines; ``None`` for any other network."""
-    from edgetune.artifacts.plain import plain
+    from edgetune.artifacts.yaml_document import plain
 
     return [plain(bound) for bound in token_bounds(placed)] or None

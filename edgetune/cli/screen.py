@@ -224,7 +224,7 @@ def page(markdown: str) -> None:
 
     from rich.markdown import Markdown
 
-    from edgetune.cli.console import console
+    from edgetune.cli.progress import console
 
     shown = console(sys.stdout)
     with shown.capture() as captured:
@@ -246,7 +246,7 @@ def _show_by_pager(text: str) -> None:
     import signal
     import subprocess
 
-    from edgetune.workflows.stopping import handling
+    from edgetune.workflows.reporting import handling
 
     plain = os.environ.get("TERM", "dumb") == "dumb"
     pager = os.environ.get("PAGER") or ("" if plain else shutil.which("less"))

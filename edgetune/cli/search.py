@@ -52,8 +52,8 @@ def evaluate(opts: EvaluationOptions, terminal: Terminal) -> None:
     from that; all others search for each problem anew. gmd-study, als-study, nn-study and random-study are as a study
     prints them, and measure once but for the first.
     """
-    from edgetune.cli.evaluation_report import progress_reporter
-    from edgetune.cli.evaluation_report import report_evaluation as report
+    from edgetune.cli.search_report import progress_reporter
+    from edgetune.cli.search_report import report_evaluation as report
     from edgetune.workflows.search import evaluate as workflow
 
     workflow.evaluate(

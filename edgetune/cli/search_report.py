@@ -1,35 +1,43 @@
-"""Prints the estimate of ``edgetune search``, its plan, and the comparison of the answer with baselines."""
+"""Prints the estimate of ``edgetune search``, its plan, and the comparison of the answer with baselines.
+
+Prints the progress and the result of ``edgetune search evaluate``.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import yaml
 
 from edgetune.artifacts import io
 from edgetune.artifacts.document import present
-from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Profile
+from edgetune.artifacts.yaml_document import plain
 from edgetune.cli.plot import draw_finished
-from edgetune.cli.screen import Screen, answer, print_document, print_folded, table
+from edgetune.cli.progress import print_over
+from edgetune.cli.screen import SIMULATED, Screen, answer, print_document, print_folded, print_lines, table
 from edgetune.plotting.page import is_page
 from edgetune.plotting.style import Figure
 from edgetune.stages.search.figures.front import front_figure
 from edgetune.units import format_duration, format_si
-from edgetune.workflows.report.ranked_points import ranked_table
+from edgetune.workflows.report.plan import ranked_table
 from edgetune.workflows.report.report import Found, page_of
 from edgetune.workflows.reporting import SimulationLabel
-from edgetune.workflows.search.notes import describe_plan
+from edgetune.workflows.search.problem_options import describe_plan
 from edgetune.workflows.search.training_notes import describe_training
 
 if TYPE_CHECKING:
+    from edgetune.artifacts.evaluation import Evaluation
     from edgetune.artifacts.trace import Trace
     from edgetune.cli.command import Terminal
-    from edgetune.stages.search.ranking import RankedPoint
-    from edgetune.workflows.search.options import SearchOptions
+    from edgetune.stages.search.answer import RankedPoint
+    from edgetune.stages.search.evaluation.runner import EvaluationProgress
+    from edgetune.workflows.output import Target
+    from edgetune.workflows.search.options import EvaluationOptions, SearchOptions
     from edgetune.workflows.search.run import SearchAnswer
     from edgetune.workflows.search.strategy_choice import SearchEstimate
 
@@ -102,3 +110,48 @@ def report_plan(estimate: SearchEstimate, terminal: Terminal) -> None:
     who = "there is no time for a strategy" if estimate.strategy is None else f"by {estimate.strategy}"
     points = f"at most {estimate.points} of {estimate.offered} points of {estimate.described}"
     print_folded(f"{points}, {who}; {cost}")
+
+
+_REPORT_EVERY_S = 20.0
+
+
+def progress_reporter(screen: Screen) -> Callable[[EvaluationProgress], None] | None:
+    """Return a function that reports progress and time left at intervals; on a terminal it overwrites its line."""
+    if screen.quiet:
+        return None
+    terminal = sys.stderr.isatty()
+    last_s = time.monotonic()
+
+    def show(progress: EvaluationProgress) -> None:
+        nonlocal last_s
+        now_s = time.monotonic()
+        ended = progress.done == progress.total
+        if terminal and (ended or now_s - last_s > 0.2):
+            print_over(_line(progress), last=ended)
+        elif not terminal and not ended and now_s - last_s > _REPORT_EVERY_S:
+            screen.info(_line(progress))
+        else:
+            return
+        last_s = now_s
+
+    return show
+
+
+def _line(progress: EvaluationProgress) -> str:
+    done = f"{progress.done:,} of {progress.total:,} searches"
+    return done if progress.left_s is None else f"{done}, about {format_duration(float(f'{progress.left_s:.2g}'))} left"
+
+
+def report_evaluation(evaluation: Evaluation, target: Target, opts: EvaluationOptions, terminal: Terminal) -> None:
+    """Print the figures, unless standard output carries the table, and draw the figure asked for."""
+    from edgetune.cli.plot import draw_kept
+    from edgetune.cli.sections import TextSection
+    from edgetune.workflows.report import evaluation as figures
+
+    if terminal.json:
+        answer(figures.answer(evaluation, opts.by))
+    elif target.path is not None:
+        if evaluation.header.simulated:
+            print_lines(SIMULATED)
+        figures.evaluation_section(evaluation, TextSection(), opts.by)
+    draw_kept(evaluation, opts.plot, terminal.screen, view=None, file=target.file)

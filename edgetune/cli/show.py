@@ -67,8 +67,7 @@ def show(opts: ShowOptions, terminal: Terminal) -> None:
     from edgetune.artifacts.jobs import Jobs
     from edgetune.artifacts.kernel_tasks import KernelTasks
     from edgetune.artifacts.plan import Plan
-    from edgetune.cli.artifact_report import show_header
-    from edgetune.cli.sections import TextSection
+    from edgetune.cli.sections import TextSection, show_header
     from edgetune.workflows.parse_options import parse_columns
     from edgetune.workflows.report.sections import answer_of, write_sections
 

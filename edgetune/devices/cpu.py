@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from edgetune.devices.clock import Clock
+from edgetune.devices.capabilities import Clock
 from edgetune.devices.sysfs import Sysfs
 from edgetune.processes.cgroup import cpu_periods, cpu_quota
 from edgetune.processes.families import family, stat_fields

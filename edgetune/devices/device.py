@@ -3,6 +3,12 @@
 A ``Device`` is a record of ``capabilities``. The profiler never asks what kind of device it has: it reads the
 clock, starts the power sensor, applies a mode, and runs minibatches through whichever ``source`` the device offers. A
 ``DeviceKind`` lists the devices of one kind and opens them by name.
+
+How networks slow each other down where the driver shares a device between them.
+
+Devices by name: the registry of kinds, the list of devices on this machine, and opening by name.
+
+``auto`` chooses the first real accelerator, else the host, and never a simulated or recorded device.
 """
 
 from __future__ import annotations
@@ -10,16 +16,46 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from edgetune.artifacts.columns import PositiveFloat
 from edgetune.artifacts.layers import LayerTimes
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.devices.capabilities import Absent, ModeControl, PowerSensor, Telemetry, Thermometer, ThrottleCounter
-from edgetune.devices.clock import Clock
-from edgetune.devices.contention import Contention
+from edgetune.choices import closest
+from edgetune.devices.capabilities import (
+    Absent,
+    Clock,
+    ModeControl,
+    PowerSensor,
+    Telemetry,
+    Thermometer,
+    ThrottleCounter,
+)
 from edgetune.devices.cpu import CpuLoad
 from edgetune.devices.memory import MachineMemory
+from edgetune.errors import DeviceError, InputError
+from edgetune.plugins import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Contention:
+    """How many times as long minibatches take while one of another network is on the device all the time.
+
+    Time slices of equal length are 2 for both. Several values are as likely as each other; a minibatch has one of them.
+
+    Args:
+        urgent: Of a network that answers by deadlines, beside one without a deadline.
+        background: Of a network without a deadline, beside one that answers.
+        source: Which pairs were measured.
+    """
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
+
+    urgent: tuple[PositiveFloat, ...]
+    background: tuple[PositiveFloat, ...]
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,3 +224,73 @@ class DeviceKind:
     chosen: bool
     listings: Callable[[], list[Listing]]
     open: Callable[[str, int], Device]
+
+
+AUTO = "auto"
+
+DEVICES: Registry[DeviceKind] = Registry(
+    "device",
+    {
+        "jetson": "edgetune.devices.jetson.device:KIND",
+        "nvidia": "edgetune.devices.nvml.device:KIND",
+        "host": "edgetune.devices.host:KIND",
+        "twin": "edgetune.devices.twin:KIND",
+        "recorded": "edgetune.devices.recorded:KIND",
+    },
+    group="edgetune.devices",
+    contract=DeviceKind,
+)
+"""Every kind of device, by the first word of its name, in the order that ``auto`` tries them."""
+
+
+def open_device(name: str, *, seed: int = 0) -> Device:
+    """Open a device by name.
+
+    Args:
+        name: ``auto``, ``host``, ``recorded:FILE``, ``twin:BOARD``, ``nvidia:0`` or ``jetson``.
+        seed: Seed of a twin's noise.
+
+    Raises:
+        InputError: the name is unknown.
+        DeviceError: the device, its driver or its library is missing.
+    """
+    name = auto_name() if name == AUTO else name
+    return _kind_of(name).open(name, seed)
+
+
+def list_devices() -> list[Listing]:
+    """Return the devices of this machine, real ones first, with the reason why one cannot be opened."""
+    return [listing for kind in DEVICES.values() for listing in kind.listings()]
+
+
+def auto_name() -> str:
+    """Return the name of the device that ``auto`` chooses.
+
+    Raises:
+        DeviceError: no device can be opened.
+    """
+    for kind in DEVICES.values():
+        if kind.chosen:
+            for listing in kind.listings():
+                if listing.available:
+                    return listing.name
+    raise DeviceError("no device was found", "`edgetune device` lists the devices by name")
+
+
+_MEANT = {"cpu": "host", "gpu": "nvidia", "cuda": "nvidia"}
+"""Words that other programs have for a device."""
+
+
+def _kind_of(name: str) -> DeviceKind:
+    word = name.partition(":")[0].partition("?")[0]
+    if word in DEVICES:
+        return DEVICES[word]
+    names = [AUTO, *(kind.example for kind in DEVICES.values())]
+    near = _MEANT.get(name.lower()) or closest(name, [*names, *DEVICES])
+    if not near and Path(name).is_file():
+        raise InputError(f"unknown device {name!r}", f"to use a file as a device write recorded:{name}")
+    known = f"known: {', '.join(names)}; `edgetune device` says what each is"
+    if not near:
+        raise InputError(f"unknown device {name!r}", known)
+    meant = DEVICES[near].example if near in DEVICES else near
+    raise InputError(f"unknown device {name!r}", f"did you mean {meant}? {known}")

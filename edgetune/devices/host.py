@@ -12,8 +12,7 @@ import platform
 from pathlib import Path
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.capabilities import ModeSpace, check_mode
-from edgetune.devices.clock import MonotonicClock
+from edgetune.devices.capabilities import ModeSpace, MonotonicClock, check_mode
 from edgetune.devices.cpu import CpuLoad, cpu_model, usable_cpus
 from edgetune.devices.cpufreq import HostControl
 from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource

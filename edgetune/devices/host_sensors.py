@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from edgetune.devices.capabilities import Absent, ModeControl, PowerReading
-from edgetune.devices.clock import Clock
+from edgetune.devices.capabilities import Absent, Clock, ModeControl, PowerReading
 from edgetune.devices.cpu import cpu_clocks_mhz
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.devices.telemetry import PolledRecording, Readings, polled, present_mode

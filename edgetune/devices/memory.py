@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from edgetune.devices.sysfs import Sysfs
-from edgetune.processes.memory import counter, counter_bytes
+from edgetune.processes.families import counter, counter_bytes
 
 
 class MachineMemory:

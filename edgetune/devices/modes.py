@@ -290,7 +290,7 @@ def _matching(wanted: Mapping[str, tuple[float, ...]], space: ModeSpace, *, text
 
 
 def _from_file(source: str, space: ModeSpace) -> list[Mode]:
-    from edgetune.devices.mode_files import read_settings
+    from edgetune.devices.mode_grids import read_settings
 
     modes = []
     for stated in read_settings(source):

@@ -4,17 +4,57 @@
     worker 1       [//load//////]  [//load//]
 
 Bars that would be narrower than a line are drawn as one with their neighbours.
+
+Selects the rows of one turn of a run for a figure, and notes which rows the figure leaves out.
+
+Axes of time that a page can zoom into.
+
+Ties the marks of a figure to the rows of its artifact, or to descriptions, that a page shows beside a mark.
+
+A mark of its own, such as a bar or a curve, has the identifier ``point.N`` or ``PANEL.point.N``, N the place of the row
+in the artifact from 0. Marks drawn together are a group ``rows.K``; its elements are in the order of what
+``rows_of`` returns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from edgetune.plotting.rows import name_rows
-from edgetune.plotting.style import time_unit
-from edgetune.plotting.time_zoom import zoom_time
+from edgetune.choices import nearest
+from edgetune.errors import InputError
+from edgetune.plotting.style import Figure, time_unit
+from edgetune.units import format_si
+
+
+def zoom_time(axes: Any) -> None:
+    """Let a page zoom into the horizontal axis of ``axes`` and of those that share it, a linear one of time."""
+    for each in axes.get_shared_x_axes().get_siblings(axes):
+        each.edgetune_zooms = True
+
+
+def zooms(axes: Any) -> bool:
+    """Return whether a page can zoom into the time of ``axes``."""
+    return getattr(axes, "edgetune_zooms", False)
+
+
+def name_rows(marks: Any, rows: Sequence[int | str]) -> None:
+    """Tie marks drawn together to rows or descriptions, one for each mark in their order.
+
+    Args:
+        marks: A collection, a line of markers, or a single shape.
+        rows: Places of rows in the artifact, from 0; descriptions, line by line, of marks without a row.
+    """
+    figure = marks.get_figure()
+    figure.edgetune_rows = rows_of(figure) | {f"rows.{len(rows_of(figure))}": tuple(rows)}
+    marks.set_gid(next(reversed(figure.edgetune_rows)))
+
+
+def rows_of(figure: Figure) -> dict[str, tuple[int | str, ...]]:
+    """Return the rows or descriptions of each group of marks of a figure, by its identifier."""
+    return getattr(figure, "edgetune_rows", {})
+
 
 _NARROWEST = 1 / 1200
 """Of the width of the figure: about a pixel of a screen."""
@@ -167,3 +207,83 @@ def name_time(axes: Any, span: Span, note: str = "") -> None:
     axes.set_xlim(factor * span.begin_s, factor * span.end_s)
     axes.set_xlabel(f"time since the run began ({unit}){note}")
     zoom_time(axes)
+
+
+class TurnRow(Protocol):
+    """A row of a run or of a timeline; it also names the engine or the policy that ran."""
+
+    @property
+    def turn(self) -> int:
+        """Turns of its engine or policy before this one."""
+
+    @property
+    def finished_s(self) -> float:
+        """End of the event, s."""
+
+    @property
+    def arrived_s(self) -> float | None:
+        """Arrival of the request, s."""
+
+
+Row = TypeVar("Row", bound=TurnRow)
+
+
+def names_of(rows: Sequence[Any], field: str) -> list[str]:
+    """Return the distinct values of a field, in the order of the rows."""
+    return list(dict.fromkeys(getattr(row, field) for row in rows))
+
+
+def first_turn(rows: Sequence[Row], field: str, asked: str | None, *, of: str) -> list[Row]:
+    """Return the rows of the first turn of an engine or a policy.
+
+    Args:
+        rows: Of all turns.
+        field: ``engine`` or ``policy``.
+        asked: Its name; ``None`` takes that of the first row.
+        of: The artifact of the rows, ``run`` or ``timeline``, for messages.
+
+    Raises:
+        InputError: There are no rows, or none of the name asked for; the hint names the nearest.
+    """
+    names = names_of(rows, field)
+    if not names:
+        raise InputError(f"the {of} has no rows to draw", "it may have been stopped before its first event")
+    if asked is not None and asked not in names:
+        hint = nearest(asked, names, listed=f"it has {', '.join(names)}")
+        raise InputError(f"the {of} has no {field} {asked!r}", hint)
+    chosen = [row for row in rows if getattr(row, field) == (asked or names[0])]
+    first = min(row.turn for row in chosen)
+    return [row for row in chosen if row.turn == first]
+
+
+def turn_notes(rows: Sequence[Row], drawn: Sequence[Row], field: str, remedy: str) -> list[str]:
+    """Return the notes of the engines or policies and the turns that a figure of one turn leaves out.
+
+    Args:
+        rows: Of all turns.
+        drawn: The rows of the turn.
+        field: ``engine`` or ``policy``.
+        remedy: How to draw another one, e.g. ``--view gantt:POLICY draws one``.
+    """
+    chosen = getattr(drawn[0], field)
+    others = [name for name in names_of(rows, field) if name != chosen]
+    notes = [f"{field} {chosen} is drawn; not drawn: {', '.join(others)} ({remedy})"] if others else []
+    turns = len({row.turn for row in rows if getattr(row, field) == chosen})
+    return [*notes, f"the first of {turns} turns is drawn"] if turns > 1 else notes
+
+
+def longest_note(requests: Sequence[TurnRow], whose: str) -> list[str]:
+    """Return the note of the longest request, for a figure that shows a part of the time.
+
+    Args:
+        requests: All requests of the turn that arrived.
+        whose: The field that names the tenant, job or task.
+    """
+    if not requests:
+        return []
+    longest = max(requests, key=lambda row: row.finished_s - (row.arrived_s or 0.0))
+    from_s, to_s, name = longest.arrived_s or 0.0, longest.finished_s, getattr(longest, whose)
+    took, began, ended = (format_si(time_s, "s") for time_s in (to_s - from_s, from_s, to_s))
+    if to_s - from_s < 0.05 * to_s:  # three digits would not tell them apart
+        began, ended = (f"{time_s:.6g} s" for time_s in (from_s, to_s))
+    return [f"the longest request{f' of {name}' if name else ''} took {took}, from {began} to {ended}"]

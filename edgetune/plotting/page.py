@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from edgetune.errors import DeviceError, EdgetuneError
-from edgetune.plotting.figure_file import bounded, require_figure, visible_lines
+from edgetune.plotting.figure_file import bounded, embedded_svg, require_figure, visible_lines
 from edgetune.plotting.style import Figure, styled
-from edgetune.plotting.svg import embedded_svg
 
 _LONG = 30
 """Rows from which a table is folded."""

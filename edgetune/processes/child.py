@@ -14,10 +14,8 @@ from typing import Any
 
 from edgetune import errors, limits
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.processes.families import descendants
-from edgetune.processes.memory import kills, why_killed
-from edgetune.processes.messages import decoded, encoded
-from edgetune.processes.replies import ReplyLines, signal_name
+from edgetune.processes.families import descendants, kills, why_killed
+from edgetune.processes.messages import ReplyLines, decoded, encoded, signal_name
 from edgetune.processes.start import python_command
 from edgetune.visible import visible
 

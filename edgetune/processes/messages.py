@@ -12,6 +12,8 @@ Between minibatches this code runs on cold caches, so it avoids Python function 
 The pipes are separate from the standard streams, because the user's code may print and read: standard output and error
 go to the parent's log, standard input is empty. The child dies with its parent, also when SIGKILL ends the parent, and
 leads its own process group, so that Ctrl-C in the terminal reaches only the parent.
+
+Lines of replies from the pipe of a child process, and the name of the signal that ended one.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ import ctypes
 import faulthandler
 import json
 import os
+import select
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, BinaryIO
@@ -113,3 +117,67 @@ if __name__ == "__main__":
     module, _, name = sys.argv.pop(1).partition(":")
     found = getattr(import_module(module), name)
     serve(sys.argv[1:], found() if isinstance(found, type) else found)
+
+
+_BLOCK_BYTES = 1 << 16
+_LONGEST_POLL_S = 3600.0  # poll(2) limits the number of milliseconds
+
+
+class ReplyLines:
+    """The lines that arrive on a descriptor.
+
+    Args:
+        descriptor: The read end of a pipe.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._pending = b""
+
+    def next(self, deadline_s: float) -> bytes:
+        """Wait for the next line and return it without its end.
+
+        Args:
+            deadline_s: Deadline on ``time.monotonic``.
+
+        Raises:
+            EOFError: the process has closed its end.
+            TimeoutError: the deadline passed.
+        """
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        while b"\n" not in self._pending:
+            left_s = max(deadline_s - time.monotonic(), 0.0)
+            if poll.poll(min(left_s, _LONGEST_POLL_S) * 1000):  # at least once: this process may have been stopped
+                self._read()
+            elif left_s <= 0:
+                raise TimeoutError
+        line, _, self._pending = self._pending.partition(b"\n")
+        return line
+
+    def arrived(self) -> Iterator[bytes]:
+        """Yield the lines that have arrived, without waiting on a non-blocking descriptor.
+
+        Raises:
+            EOFError: the process has closed its end.
+        """
+        if b"\n" not in self._pending:
+            with contextlib.suppress(BlockingIOError):
+                self._read()
+        while b"\n" in self._pending:
+            line, _, self._pending = self._pending.partition(b"\n")
+            yield line
+
+    def _read(self) -> None:
+        block = os.read(self._descriptor, _BLOCK_BYTES)
+        if not block:
+            raise EOFError
+        self._pending += block
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal, also of one that Python does not know."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

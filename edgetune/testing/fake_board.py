@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from edgetune.devices.clock import Clock
+from edgetune.devices.capabilities import Clock
 from edgetune.devices.jetson.catalog import board_names
 from edgetune.testing import fake_description, fake_nvpmodel
 from edgetune.testing.fake_description import describe

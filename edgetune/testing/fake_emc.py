@@ -10,7 +10,7 @@ import errno
 import os
 from functools import partial
 
-from edgetune.devices.clock import Clock
+from edgetune.devices.capabilities import Clock
 from edgetune.testing.fake_cpu import number
 from edgetune.testing.fake_description import FakeBoard
 from edgetune.testing.fake_files import DEBUGFS, Answer, KernelFiles, refuse

@@ -2,6 +2,8 @@
 
 Networks run on the CPU of this machine. The guardian is the same program as on a board, over the fake kernel that
 ``fake_board`` built in the folder, so no real setting changes.
+
+A virtual clock for tests.
 """
 
 from __future__ import annotations
@@ -11,16 +13,34 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgetune.devices.clock import Clock, MonotonicClock
+from edgetune.devices.capabilities import Clock, MonotonicClock
 from edgetune.devices.control import BoardControl
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.guardian.program import run
 from edgetune.processes.start import python_command
-from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_kernel import DESCRIPTION, FakeKernel
 
 if TYPE_CHECKING:
     from edgetune.devices.device import Device
+
+
+class FakeClock:
+    """A clock that only ``sleep_s`` and ``advance_ns`` advance."""
+
+    def __init__(self, start_ns: int = 0) -> None:
+        self._now_ns = start_ns
+
+    def now_ns(self) -> int:
+        """Return the time, ns."""
+        return self._now_ns
+
+    def sleep_s(self, seconds: float) -> None:
+        """Advance the clock by seconds."""
+        self._now_ns += round(seconds * 1e9)
+
+    def advance_ns(self, duration_ns: int) -> None:
+        """Advance the clock by integer nanoseconds."""
+        self._now_ns += duration_ns
 
 
 def fake_guardian_command(root: Path, *options: str) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from edgetune.devices.clock import Clock, MonotonicClock
+from edgetune.devices.capabilities import Clock, MonotonicClock
 from edgetune.testing import fake_cpu, fake_description, fake_emc, fake_gpu, fake_nvpmodel, fake_power, fake_thermal
 from edgetune.testing.fake_description import FakeBoard, from_yaml
 from edgetune.testing.fake_files import HIDDEN, Answer, Fault, KernelFiles, Killed

@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 
-from edgetune.devices.clock import Clock
+from edgetune.devices.capabilities import Clock
 from edgetune.devices.jetson.catalog import PowerChip
 from edgetune.testing import fake_cpu, fake_emc, fake_gpu
 from edgetune.testing.fake_description import FakeBoard

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import random
 
-from edgetune.devices.clock import Clock
+from edgetune.devices.capabilities import Clock
 from edgetune.devices.jetson.catalog import ThermalZones
 from edgetune.testing import fake_power
 from edgetune.testing.fake_description import FakeBoard

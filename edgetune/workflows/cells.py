@@ -56,6 +56,6 @@ def rows_of(figures: Mapping[str, Callable[[Of], object]], nouns: Sequence[Of]) 
 
 def brief(row: Any) -> dict[str, Any]:
     """Return a row of an artifact for machines, without raw samples and without what is ``None``."""
-    from edgetune.artifacts.plain import plain
+    from edgetune.artifacts.yaml_document import plain
 
     return {name: value for name, value in plain(row).items() if value is not None and not name.endswith(_RAW)}

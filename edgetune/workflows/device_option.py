@@ -1,10 +1,15 @@
-"""Opens the device named on the command line, or a board whose kernel files lie below another folder."""
+"""Opens the device named on the command line, or a board whose kernel files lie below another folder.
+
+Reads the roofline of a device from a file.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgetune.artifacts.io import read
+from edgetune.artifacts.roofline import Roofline
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +36,7 @@ def open_named(name: str, root: str | None = None, *, seed: int = 0) -> Device:
     if is_fleet(name):
         raise InputError("a fleet takes sweeps, searches and peaks", "edgetune help fleet")
     if root is None:
-        from edgetune.devices.discover import open_device
+        from edgetune.devices.device import open_device
 
         return open_device(name, seed=seed)
     board = _board_at(name, root)
@@ -54,7 +59,7 @@ def guardian_of(name: str, root: str | None = None) -> tuple[str, list[str]]:
     from edgetune.devices.guardian.client import guardian_command
 
     if root is None:
-        from edgetune.devices.discover import AUTO, auto_name
+        from edgetune.devices.device import AUTO, auto_name
 
         kind = (auto_name() if name == AUTO else name).partition("?")[0]
         return kind, guardian_command(kind)
@@ -91,3 +96,22 @@ def _board_at(name: str, root: str) -> str:
     if detect_jetson(Sysfs(Path(root))) is None:
         raise no_jetson(Path(root))
     return board
+
+
+def read_peaks(source: str, device: str | None, *, force: bool | None) -> Roofline:
+    """Return a roofline that was measured earlier.
+
+    Args:
+        source: A file, or ``-``.
+        device: The device to use it for; ``None`` accepts any.
+        force: Accept the roofline of another device.
+
+    Raises:
+        InputError: the roofline cannot be read, or is of another device.
+    """
+    found = read(Roofline, source)
+    if device is not None and found.device != device and not force:
+        forced = "" if force is None else ", or add --force"
+        hint = f"measure them: edgetune roofline --device {device} -o FILE{forced}"
+        raise InputError(f"{source} has the peaks of {found.device}, not of {device}", hint)
+    return found

@@ -22,7 +22,7 @@ from edgetune.units import parse_time_s
 FIGURES: Registry[Callable[..., Any]] = Registry(
     "figure",
     {
-        "trace.steps": "edgetune.stages.search.figures.steps:trace_figure",
+        "trace.steps": "edgetune.stages.search.figures.front:trace_figure",
         "trace.front": "edgetune.stages.search.figures.front:front_figure",
         "roofline.roofs": "edgetune.stages.roofline.figures.roofs:roofline_figure",
         "run.latency": "edgetune.stages.interleave.figures.latency:latency_figure",
@@ -30,7 +30,7 @@ FIGURES: Registry[Callable[..., Any]] = Registry(
         "timeline.gantt": "edgetune.stages.schedule.figures.gantt:gantt_figure",
         "kernel_timeline.gantt": "edgetune.stages.elastic.figures.gantt:gantt_figure",
         "profile.points": "edgetune.stages.profiling.figures:profile_figure",
-        "profile.soak": "edgetune.stages.profiling.soak_figure:soak_figure",
+        "profile.soak": "edgetune.stages.profiling.figures:soak_figure",
         "evaluation.excess": "edgetune.stages.search.evaluation.results:evaluation_figure",
     },
     group="edgetune.figures",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from edgetune.artifacts.profile import ProfileRow
-from edgetune.devices.clock import Clock, MonotonicClock
+from edgetune.devices.capabilities import Clock, MonotonicClock
 from edgetune.devices.cpu import CpuLoad
 from edgetune.devices.device import Device
 from edgetune.devices.sysfs import Sysfs

@@ -15,7 +15,7 @@ from dataclasses import Field, dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
-from edgetune.artifacts.file_names import in_home
+from edgetune.artifacts.files import in_home
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform

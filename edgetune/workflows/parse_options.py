@@ -261,7 +261,7 @@ def choose_batch_sizes(
     if not workload.has_graph:
         return tuple(sizes) or default, None
     from edgetune.workloads.dimensions import data_inputs
-    from edgetune.workloads.model_limits import check_inputs
+    from edgetune.workloads.model_storage import check_inputs
     from edgetune.workloads.onnx_file import fixed_model, load_model, network_batch
 
     batch = network_batch(workload, dimensions, inputs=inputs)

@@ -24,10 +24,9 @@ from edgetune.workloads.dimensions import fix_dimensions, input_specs
 from edgetune.workloads.graphs import nested_nodes
 from edgetune.workloads.input_values import needs_runs
 from edgetune.workloads.network_inputs import drawn, fillings, fit_inputs
-from edgetune.workloads.ort_runs import RunError, Session
+from edgetune.workloads.ort_runs import RunError, Session, find_values
 from edgetune.workloads.partition.check import difference_between
 from edgetune.workloads.shapes import known_shapes, without_weights
-from edgetune.workloads.value_runs import find_values
 from edgetune.workloads.workload import Batch, InputValues, Reshapes, describe_axes
 
 Array = np.ndarray[Any, Any]

@@ -18,16 +18,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgetune.artifacts.file_hash import file_hash
-from edgetune.artifacts.file_names import storable
+from edgetune.artifacts.files import file_hash, storable
 from edgetune.artifacts.mode import SETTINGS, Mode
 from edgetune.artifacts.profile import Task
 from edgetune.choices import nearest
 from edgetune.errors import InputError
-from edgetune.processes.families import end_descendants, keep_descendants
-from edgetune.processes.memory import ended_peak_bytes, kills
-from edgetune.workloads.command_errors import check_none_left, failed, program_name, start_advice, started
+from edgetune.processes.families import end_descendants, ended_peak_bytes, keep_descendants, kills
 from edgetune.workloads.markers import MarkedRuns, StepMarkers
+from edgetune.workloads.rounds import check_none_left, failed, program_name, start_advice, started
 from edgetune.workloads.torch_required import TimedSteps
 from edgetune.workloads.workload import RunOptions, Workload, WorkloadKind
 

@@ -25,7 +25,7 @@ from edgetune.workloads.batch import (
     said,
 )
 from edgetune.workloads.lazy import onnx
-from edgetune.workloads.model_limits import refuse_malformed
+from edgetune.workloads.model_storage import refuse_malformed
 from edgetune.workloads.workload import Axes, Batch
 
 _MAY_BE_EMPTY = ("past", "cache")

@@ -22,8 +22,15 @@ from typing import Any
 
 from edgetune.errors import InputError
 from edgetune.visible import visible
-from edgetune.workloads.endpoint import Endpoint, read_prompts
-from edgetune.workloads.endpoint_tokenizer import API_KEY, connect, count_tokens, request_headers, without_key
+from edgetune.workloads.endpoint import (
+    API_KEY,
+    Endpoint,
+    connect,
+    count_tokens,
+    read_prompts,
+    request_headers,
+    without_key,
+)
 
 STALL_S = 60.0
 """A server that sends nothing for so long is given up."""

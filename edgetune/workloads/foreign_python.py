@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.artifacts.output_file import scratch_folder
 from edgetune.artifacts.profile import Task
-from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.processes.child import Child
 from edgetune.workloads.network_inputs import feeds

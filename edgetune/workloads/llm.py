@@ -15,7 +15,7 @@ from typing import Any, Literal
 from edgetune import limits
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
-from edgetune.workloads.model_file import model_name
+from edgetune.workloads.foreign_files import model_name
 from edgetune.workloads.workload import Workload, WorkloadKind
 
 PREFIX = "llm:"

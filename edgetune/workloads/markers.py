@@ -20,12 +20,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgetune.errors import InputError
-from edgetune.processes.families import end_descendants
-from edgetune.processes.memory import kills
+from edgetune.processes.families import end_descendants, kills
 from edgetune.stats import median
 from edgetune.units import counted
-from edgetune.workloads.command_errors import check_none_left, failed, program_name, started
-from edgetune.workloads.rounds import OptimiserStep, TrainingRounds
+from edgetune.workloads.rounds import OptimiserStep, TrainingRounds, check_none_left, failed, program_name, started
 from edgetune.workloads.script_hook import hook_environment
 
 _READ_BYTES = 1 << 16

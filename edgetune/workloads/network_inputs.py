@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.artifacts.files import read_source
-from edgetune.artifacts.npz import read_npz
+from edgetune.artifacts.files import read_npz, read_source
 from edgetune.errors import InputError, blaming
 from edgetune.workloads.input_values import static_values
 from edgetune.workloads.lazy import onnx

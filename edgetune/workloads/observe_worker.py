@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from edgetune import limits
-from edgetune.artifacts.scratch_folder import scratch_folder
+from edgetune.artifacts.output_file import scratch_folder
 from edgetune.errors import InputError
 from edgetune.workloads.batch_runs import confirm
 from edgetune.workloads.input_values import needs_runs
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.network_inputs import feeds
 from edgetune.workloads.onnx_file import fix_dimensions, load_model, network_batch
-from edgetune.workloads.ort_runs import RunError, Session
+from edgetune.workloads.ort_runs import FROM_FILE, RunError, Session, find_values
 from edgetune.workloads.ort_session import require_onnxruntime
-from edgetune.workloads.value_runs import FROM_FILE, find_values
 from edgetune.workloads.workload import Batch, Workload
 
 _STACK_BYTES = 8 << 20

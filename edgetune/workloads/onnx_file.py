@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from edgetune.artifacts.file_hash import file_hash
-from edgetune.artifacts.file_names import require_utf8
+from edgetune.artifacts.files import file_hash, require_utf8
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.limits import read_whole
 from edgetune.workloads import model_storage
 from edgetune.workloads.batch import confirm
 from edgetune.workloads.dimensions import batch_of, fix_dimensions, input_specs
-from edgetune.workloads.foreign_files import refuse_foreign
+from edgetune.workloads.foreign_files import model_name, refuse_foreign, require_file
 from edgetune.workloads.input_values import needs_runs, static_values
 from edgetune.workloads.lazy import onnx
-from edgetune.workloads.model_file import model_name, require_file
-from edgetune.workloads.model_limits import HINT, check_model, refuse_malformed
+from edgetune.workloads.model_storage import HINT, check_model, refuse_malformed
 from edgetune.workloads.observed import running
 from edgetune.workloads.workload import Batch, InputValues, Workload, WorkloadKind
 

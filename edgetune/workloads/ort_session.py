@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from edgetune.artifacts.file_names import is_utf8
+from edgetune.artifacts.files import is_utf8
 from edgetune.artifacts.profile import Task
 from edgetune.errors import DeviceError, InputError
 from edgetune.workloads.lazy import onnx

@@ -14,13 +14,11 @@ import select
 from collections.abc import Collection, Iterator, Sequence
 
 from edgetune.errors import InputError
-from edgetune.processes.affinity import pin
-from edgetune.processes.families import end_descendants, family, keep_descendants
-from edgetune.processes.memory import kills
+from edgetune.processes.families import end_descendants, family, keep_descendants, kills
+from edgetune.processes.start import pin
 from edgetune.workloads.command import filled, split
-from edgetune.workloads.command_errors import failed, program_name, started
 from edgetune.workloads.markers import RECORD
-from edgetune.workloads.rounds import OptimiserStep, TrainingRounds
+from edgetune.workloads.rounds import OptimiserStep, TrainingRounds, failed, program_name, started
 from edgetune.workloads.script_hook import hook_environment
 from edgetune.workloads.workload import Workload
 

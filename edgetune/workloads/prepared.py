@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from edgetune.artifacts.file_names import require_utf8
+from edgetune.artifacts.files import require_utf8
 from edgetune.errors import InputError
 from edgetune.limits import read_file
 
@@ -208,7 +208,7 @@ def check_file(prepared: Prepared, name: str) -> int:
         InputError: the file cannot be read, or has changed.
     """
     # hashlib loads 3.6 MB with OpenSSL, which the process under a memory limit does not need.
-    from edgetune.artifacts.file_hash import file_hash
+    from edgetune.artifacts.files import file_hash
 
     path = prepared.folder / name
     try:

@@ -18,12 +18,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from edgetune.artifacts.file_hash import file_hash
-from edgetune.artifacts.file_names import storable
+from edgetune.artifacts.files import file_hash, storable
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
-from edgetune.workloads.foreign_files import refuse_script
-from edgetune.workloads.model_file import require_file
+from edgetune.workloads.foreign_files import refuse_script, require_file
 from edgetune.workloads.torch_required import INSTALL_TORCH
 from edgetune.workloads.workload import RunOptions, Workload, WorkloadKind
 

@@ -17,14 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.artifacts.file_hash import file_hash
+from edgetune.artifacts.files import file_hash
 from edgetune.artifacts.profile import Task
 from edgetune.errors import DeviceError, InputError
 from edgetune.workloads.engines import BuiltEngine, BuiltStep
-from edgetune.workloads.foreign_files import ENGINE_MARKS, refuse_foreign
+from edgetune.workloads.foreign_files import ENGINE_MARKS, model_name, refuse_foreign, require_file
 from edgetune.workloads.gpu_memory import GpuMemory, open_gpu, volume
-from edgetune.workloads.model_file import model_name, require_file
-from edgetune.workloads.tensorrt_library import LoadedEngine, deserialize, require_tensorrt
+from edgetune.workloads.tensorrt_build import LoadedEngine, deserialize, require_tensorrt
 from edgetune.workloads.workload import BatchLimits, RunOptions, Workload, WorkloadKind
 
 _LONGEST_PREFIX_BYTES = 1 << 20

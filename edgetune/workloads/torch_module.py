@@ -15,12 +15,12 @@ from onnx.inliner import inline_local_functions
 
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
-from edgetune.workloads import torch_graph, torch_losses
+from edgetune.workloads import torch_graph
 from edgetune.workloads.initial_weights import has_data
 from edgetune.workloads.onnx_file import fixed_model, network_values
 from edgetune.workloads.torch_operators import OPERATORS
+from edgetune.workloads.torch_operators.arithmetic import GATES, Recurrent
 from edgetune.workloads.torch_operators.node import NodeView
-from edgetune.workloads.torch_operators.recurrent import GATES, Recurrent
 from edgetune.workloads.workload import InputValues, RunOptions, Workload
 
 if TYPE_CHECKING:
@@ -339,7 +339,7 @@ def trainer(
         fixed = zoo.with_weights(fixed, seed)
     arrays = random_inputs(fixed, values, seed=seed)
     torch.manual_seed(seed)
-    module = OnnxModule(fixed, torch_losses.values_for(kind)).to(device).train()
+    module = OnnxModule(fixed, torch_graph.values_for(kind)).to(device).train()
     if label is not None:
         module.label_steps(label)
     inputs = [torch.from_numpy(array).to(device) for array in arrays.values()]
@@ -347,7 +347,7 @@ def trainer(
     if not parameters:
         raise InputError("the network has no weights to train", "export it with its weights as initializers")
     optimiser = torch.optim.SGD(parameters, lr=row.learning_rate if row else 1e-3, momentum=0.9)
-    objective = torch_losses.Objective(kind, seed)
+    objective = torch_graph.Objective(kind, seed)
 
     def step() -> float:
         optimiser.zero_grad(set_to_none=True)

@@ -17,10 +17,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from edgetune.artifacts.file_hash import file_hash
+from edgetune.artifacts.files import file_hash
 from edgetune.errors import InputError
-from edgetune.workloads.foreign_files import refuse_foreign
-from edgetune.workloads.model_file import model_name, require_file
+from edgetune.workloads.foreign_files import model_name, refuse_foreign, require_file
 from edgetune.workloads.workload import BatchLimits, Workload, WorkloadKind
 
 EXPORT = "torch.export.save(torch.export.export(model, (example,)), 'net.pt2')"

@@ -9,11 +9,11 @@ import tempfile
 
 import pytest
 
-from edgetune.artifacts.scratch_folder import scratch_folder
+from edgetune.artifacts.output_file import scratch_folder
 
 KILLED = """
 import os, signal
-from edgetune.artifacts.scratch_folder import scratch_folder
+from edgetune.artifacts.output_file import scratch_folder
 with scratch_folder() as folder:
     (folder / "weights").write_bytes(bytes(1000))
     (folder / "inner").mkdir()

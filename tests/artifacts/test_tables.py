@@ -22,11 +22,11 @@ from edgetune.artifacts.kernel_timeline import KernelTimelineRow
 from edgetune.artifacts.kinds import class_of
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.ops import OpRow, OpsTable
-from edgetune.artifacts.plain import plain
 from edgetune.artifacts.profile import REQUIRED_COLUMNS, ProfileRow
 from edgetune.artifacts.run import RunRow
 from edgetune.artifacts.timeline import TimelineRow
 from edgetune.artifacts.trace import TraceRow
+from edgetune.artifacts.yaml_document import plain
 from edgetune.errors import InputError
 
 _text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)

@@ -37,7 +37,7 @@ from edgetune.artifacts.header import Header
 from edgetune.cli.plot import drawing_of, write_drawing
 from edgetune.cli.screen import Screen
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, bench
+from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, bench, runner
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda.backend import WaitTimes
 from edgetune.stages.elastic.cuda.blocks import delay
@@ -47,13 +47,12 @@ from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, launches, ways
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession, open_gpu_session
 from edgetune.stages.elastic.cuda.program import Program
+from edgetune.stages.elastic.gpu import GpuTask, KernelSequence
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import NETWORKS, network, values
 from edgetune.stages.elastic.mdtb.workloads import WORKLOADS, TaskPair, workload
 from edgetune.stages.elastic.policies import POLICIES, make_policy
-from edgetune.stages.elastic.runner import runner
 from edgetune.stages.elastic.timeline import timeline_rows
-from edgetune.stages.elastic.work import GpuTask, KernelSequence
 from edgetune.units import parse_time_s
 from edgetune.workflows.kernels.gpu import gpu_index
 

@@ -24,16 +24,15 @@ from pathlib import Path
 from random import Random
 
 from edgetune.serving.clock import EventClock
-from edgetune.stages.elastic.gpu import Gpu, find_gpu
+from edgetune.stages.elastic.bench import runner, simulated
+from edgetune.stages.elastic.gpu import Gpu, GpuTask, find_gpu
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import compiled_for, network
 from edgetune.stages.elastic.mdtb.workloads import workload
 from edgetune.stages.elastic.model import GpuTimingModel
 from edgetune.stages.elastic.policies import make_policy
-from edgetune.stages.elastic.policies.multistream import Solo
-from edgetune.stages.elastic.runner import runner, simulated
+from edgetune.stages.elastic.policies.simple import Solo
 from edgetune.stages.elastic.simulated import SimulatedGpu
-from edgetune.stages.elastic.work import GpuTask
 from edgetune.stats import median
 
 _GPU = re.compile(r"^.*, (?P<sms>\d+) multiprocessors, CUDA")

@@ -41,9 +41,8 @@ from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.testing import fake_nvpmodel
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_cpu import policies
-from edgetune.testing.fake_jetson import fake_guardian_command
+from edgetune.testing.fake_jetson import FakeClock, fake_guardian_command
 from edgetune.testing.fake_kernel import FakeKernel, Killed
 from fakes.guardian_calls import GuardianResult, apply_line, guard, request_line
 

@@ -470,7 +470,7 @@ def reference(folder: Path, network: str) -> str:
     elif not path.exists():
         import torch
 
-        from edgetune.stages.profiling.convergence.text_networks import NextTokenTransformer
+        from edgetune.stages.profiling.convergence.training import NextTokenTransformer
 
         network_6 = NextTokenTransformer(96, 96, 64, layers=6, heads=6, width=256)
         open_batch = {"tokens": {0: "batch"}, "scores": {0: "batch"}}

@@ -22,16 +22,15 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from edgetune.stages.schedule.machine import Machine
+from edgetune.stages.schedule.best_schedule import optimum
 from edgetune.stages.schedule.network import Layer, LayeredNetwork, least_budget_bytes
-from edgetune.stages.schedule.optimum import optimum
 from edgetune.stages.schedule.plan import SchedulingProblem
 from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.policies.optimum import Optimum
 from edgetune.stages.schedule.policies.policy import SchedulePolicy
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulationCase, simulate
-from edgetune.stages.schedule.tasks import RequestRecord, TaskRecord
+from edgetune.stages.schedule.tasks import Machine, RequestRecord, TaskRecord
 from edgetune.stats import median
 
 MS = 1_000_000

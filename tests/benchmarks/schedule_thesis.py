@@ -31,12 +31,11 @@ from scipy.stats import kendalltau
 
 from edgetune.artifacts.io import read
 from edgetune.artifacts.layer_costs import LayerCosts
+from edgetune.stages.schedule.best_schedule import optimum
 from edgetune.stages.schedule.costs import networks_of
 from edgetune.stages.schedule.executor import environment_of
 from edgetune.stages.schedule.live_run import LiveOptions, LiveRun
-from edgetune.stages.schedule.machine import Machine, Paging
 from edgetune.stages.schedule.network import Layer, LayeredNetwork, LayerKind, least_budget_bytes
-from edgetune.stages.schedule.optimum import optimum
 from edgetune.stages.schedule.plan import LayerSchedule, SchedulingProblem
 from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.policies.optimum import Optimum
@@ -44,7 +43,7 @@ from edgetune.stages.schedule.policies.policy import SchedulePolicy
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.run_inputs import RunInputs
 from edgetune.stages.schedule.simulation import SimulationCase, simulate
-from edgetune.stages.schedule.tasks import RequestRecord
+from edgetune.stages.schedule.tasks import Machine, Paging, RequestRecord
 from edgetune.stages.schedule.weights import MappedWeights, drop_cached
 from edgetune.stats import median
 from edgetune.units import NS

@@ -6,13 +6,13 @@ import pytest
 from elastic_gpu import PARTS, main
 from elastic_model import measured_ms, measured_policies
 
-from edgetune.stages.elastic.abi import grid_symbol
 from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.gpu_session import open_gpu_session
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.kernel import grid_symbol
 from edgetune.stages.elastic.policies import POLICIES
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 from fakes.cuda_driver import FakeCuda, fake_image
 from fakes.cuda_gpu import FakeCudaGpu
 from fakes.cuda_state import ticking

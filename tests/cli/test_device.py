@@ -20,14 +20,13 @@ from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.control import JetsonControl
 from edgetune.devices.jetson.knobs import find_knobs, presets_of
 from edgetune.devices.jetson.nvpmodel import read_nvpmodel
-from edgetune.devices.machine import ProcessReading
 from edgetune.devices.sysfs import Sysfs
+from edgetune.devices.telemetry import ProcessReading
 from edgetune.errors import ExitCode
 from edgetune.testing import fake_nvpmodel
 from edgetune.testing.fake_board import make_board
 from edgetune.workflows.device.options import WatchOptions
-from edgetune.workflows.device.prometheus import exposition
-from edgetune.workflows.device.watch import Snapshot, open_watched
+from edgetune.workflows.device.watch import Snapshot, exposition, open_watched
 from edgetune.workloads.zoo import NETWORKS
 
 

@@ -9,7 +9,7 @@ from command_line import assert_two_lines
 
 from edgetune.stages.elastic.cuda import context, driver
 from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, write_costs
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 from fakes.cuda_driver import FakeCuda
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 from fakes.cuda_state import ticking

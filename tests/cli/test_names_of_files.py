@@ -12,7 +12,7 @@ from command_line import assert_two_lines
 from hostile import assert_harmless
 
 from edgetune.artifacts import io
-from edgetune.artifacts.file_names import as_found, storable
+from edgetune.artifacts.files import as_found, storable
 from edgetune.workloads.resolve import resolve
 
 BYTE = b"\xff".decode(errors="surrogateescape")

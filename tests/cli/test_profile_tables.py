@@ -14,7 +14,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.cli.main import run
 from edgetune.errors import InputError
-from edgetune.stages.profiling import identity, profiler
+from edgetune.stages.profiling import profiler, sweep_journal
 
 # A table that grows, and several as one
 
@@ -121,8 +121,8 @@ def test_a_full_disk_costs_neither_the_old_table_nor_the_new_points(sweep, monke
 def test_a_point_left_as_found_is_not_taken_for_one_whose_read_back_is_alike():
     found, clocked = Point("net", "infer", 1, Mode()), Point("net", "infer", 1, Mode(gpu_mhz=900.0))
     row = ProfileRow("net", "infer", 1, 0.1, gpu_mhz=900.0)
-    assert identity.partial_points([(found, row), (clocked, row)]) == [[1, {}]]
-    assert identity.partial_points([(clocked, row)]) == []
+    assert sweep_journal.partial_points([(found, row), (clocked, row)]) == [[1, {}]]
+    assert sweep_journal.partial_points([(clocked, row)]) == []
 
 
 def test_tables_of_one_device_become_one(edgetune, sweep, tmp_path):

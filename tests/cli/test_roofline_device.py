@@ -263,11 +263,11 @@ def test_an_unknown_operator_is_in_the_ledger_named_and_strict_refuses(edgetune,
 
 def test_without_a_power_sensor_time_is_drawn_and_energy_is_absent_with_its_reason(edgetune, tmp_path, monkeypatch):
 
-    from edgetune.devices import discover
+    from edgetune.devices import device
     from edgetune.devices.capabilities import Absent
 
-    opened = discover.open_device
-    monkeypatch.setattr(discover, "open_device", lambda *a, **k: replace(opened(*a, **k), power=Absent("no sensor")))
+    opened = device.open_device
+    monkeypatch.setattr(device, "open_device", lambda *a, **k: replace(opened(*a, **k), power=Absent("no sensor")))
     file, plot = tmp_path / "r.yaml", tmp_path / "r.svg"
     ended = edgetune("roofline", "zoo:squeezenet", *TWIN, "--quick", "-o", str(file), "--plot", str(plot))
     assert ended.code == 0, ended.err

@@ -23,14 +23,13 @@ from edgetune.devices.nvml.device import open_nvml_device
 from edgetune.stages.profiling import supervisor, worker
 from edgetune.stages.profiling.disturbances import ContentionWatch
 from edgetune.stages.roofline.fit import fit_roofs
-from edgetune.stages.roofline.kernel_plan import buffer_limits_on, plan_kernels
-from edgetune.stages.roofline.measure import measure_peaks
+from edgetune.stages.roofline.measure import buffer_limits_on, measure_peaks, plan_kernels
 from edgetune.stages.roofline.placement import place
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.roofline import peaks
+from edgetune.workflows.roofline.network import Placed
 from edgetune.workflows.roofline.peaks import BEATEN, TIMES, KernelBench, without_beaten
-from edgetune.workflows.roofline.placed import Placed
 from edgetune.workloads.kernels import parse_kernel
 from fakes.device import FakePower
 from fakes.nvml import FakeGpu, FakeNvml

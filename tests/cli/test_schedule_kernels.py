@@ -17,8 +17,8 @@ from edgetune.artifacts.kernel_timeline import KernelTimeline
 from edgetune.errors import DeviceError
 from edgetune.stages.elastic.cuda import gpu_session
 from edgetune.stages.elastic.cuda.calibrate import read_costs
-from edgetune.stages.elastic.policies.multistream import MultiStream, Solo
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.stages.elastic.policies.simple import MultiStream, Solo
+from edgetune.testing.fake_jetson import FakeClock
 from edgetune.workflows.kernels import share
 from fakes.cuda_driver import FakeCuda
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel

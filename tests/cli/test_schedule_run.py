@@ -17,7 +17,7 @@ from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.timeline import Timeline
 from edgetune.cli.screen import SIMULATED
 from edgetune.serving.sources import LineArrivals
-from edgetune.stages.schedule.policies.classic import FirstComeFirstServed
+from edgetune.stages.schedule.policies.policy import FirstComeFirstServed
 from edgetune.workflows.schedule import live
 from edgetune.workflows.schedule.live import feeding
 

@@ -21,7 +21,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.artifacts.trace import Trace
-from edgetune.devices import discover
+from edgetune.devices import device
 from edgetune.devices.capabilities import Absent
 from edgetune.stages.profiling.profiler import Profiler
 
@@ -252,7 +252,7 @@ LIVE_TRAIN = (*LIVE, "--task", "train")
 @pytest.fixture
 def blind(monkeypatch):
     """Any device opens without its power sensor, and nothing may be measured on it."""
-    real = discover.open_device
+    real = device.open_device
 
     def opened(name, *, seed=0):
         return dataclasses.replace(real(name, seed=seed), power=Absent("the sensor is at lunch"))
@@ -260,7 +260,7 @@ def blind(monkeypatch):
     def measure(*_):
         raise AssertionError("measured")
 
-    monkeypatch.setattr(discover, "open_device", opened)
+    monkeypatch.setattr(device, "open_device", opened)
     monkeypatch.setattr(Profiler, "measure", measure)
 
 

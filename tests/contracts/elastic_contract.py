@@ -19,12 +19,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contracts.elastic_histories import ElasticCase, made_case, play
-from edgetune.stages.elastic.abi import PER_THREAD
-from edgetune.stages.elastic.backend import Launch
-from edgetune.stages.elastic.gpu import Gpu
+from edgetune.stages.elastic.gpu import Call, Gpu
+from edgetune.stages.elastic.kernel import PER_THREAD
 from edgetune.stages.elastic.policies import POLICIES
-from edgetune.stages.elastic.view import Decision, ElasticPolicy, LaunchChain, LaunchPiece, SetQuota, TaskState, View
-from edgetune.stages.elastic.work import Call
+from edgetune.stages.elastic.view import (
+    Decision,
+    ElasticPolicy,
+    Launch,
+    LaunchChain,
+    LaunchPiece,
+    SetQuota,
+    TaskState,
+    View,
+)
 
 _promise = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.differing_executors])
 """The health check warns about one test in several classes; here each policy has a class of its own."""

@@ -17,11 +17,19 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
-from edgetune.stages.elastic.backend import Launch, LaunchEvent
-from edgetune.stages.elastic.gpu import Gpu, Resources
-from edgetune.stages.elastic.task_state import CallBlocks
-from edgetune.stages.elastic.view import Decision, ElasticPolicy, LaunchChain, LaunchPiece, SetQuota, TaskState, View
-from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
+from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, Logical, Resources
+from edgetune.stages.elastic.tasks import CallBlocks
+from edgetune.stages.elastic.view import (
+    Decision,
+    ElasticPolicy,
+    Launch,
+    LaunchChain,
+    LaunchEvent,
+    LaunchPiece,
+    SetQuota,
+    TaskState,
+    View,
+)
 
 Item = TypeVar("Item")
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.policies.policy import GUARD_NS, NamedInterleavePolicy
-from edgetune.stages.interleave.snapshot import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
+from edgetune.stages.interleave.state import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
 
 _HOUR_NS = 3_600_000_000_000
 _ANY_NS = st.integers(1, _HOUR_NS) | st.integers(1, 100).map(lambda milliseconds: milliseconds * 1_000_000)

@@ -19,14 +19,13 @@ from hypothesis import strategies as st
 
 from edgetune.serving.clock import EventClock
 from edgetune.stages.schedule.loop import ScheduleLoop
-from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import Layer, LayeredNetwork, LayerKind, least_budget_bytes
 from edgetune.stages.schedule.policies import POLICIES, make_policy
 from edgetune.stages.schedule.policies.policy import taken_by
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulatedTaskBackend
 from edgetune.stages.schedule.state import Parallelism
-from edgetune.stages.schedule.tasks import TaskRecord
+from edgetune.stages.schedule.tasks import Machine, TaskRecord
 
 _MS = 1_000_000
 _promise = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.differing_executors])

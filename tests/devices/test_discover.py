@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.devices import discover
-from edgetune.devices.device import Device, DeviceKind, Listing
-from edgetune.devices.discover import DEVICES, list_devices, open_device
+from edgetune.devices import device
+from edgetune.devices.device import DEVICES, Device, DeviceKind, Listing, list_devices, open_device
 from edgetune.devices.jetson.device import no_jetson
 from edgetune.devices.nvml.device import missing_nvidia
 from edgetune.errors import DeviceError, ExitCode, InputError
@@ -112,7 +111,7 @@ def _opening(monkeypatch: pytest.MonkeyPatch, **available: bool) -> None:
         listing = Listing(kind, "", available.get(kind, True), "")
         return replace(DEVICES[kind], listings=lambda: [listing], open=_no_device(kind))
 
-    monkeypatch.setattr(discover, "DEVICES", Registry("device", {kind: stub(kind) for kind in DEVICES}))
+    monkeypatch.setattr(device, "DEVICES", Registry("device", {kind: stub(kind) for kind in DEVICES}))
 
 
 def _no_device(kind: str) -> object:

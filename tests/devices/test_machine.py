@@ -2,8 +2,8 @@
 
 import pytest
 
-from edgetune.devices.machine import Machine
 from edgetune.devices.sysfs import Sysfs
+from edgetune.devices.telemetry import Machine
 from fakes.proc import FakeProc
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.host_sensors import Counter, RaplMeter, RaplSensor, open_rapl
-from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_files import KernelFiles
+from edgetune.testing.fake_jetson import FakeClock
 from fakes.sysfs import add_rapl
 
 PACKAGE = "sys/class/powercap/intel-rapl:0"

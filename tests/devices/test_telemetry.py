@@ -9,7 +9,7 @@ from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Minibatches
 from edgetune.devices.telemetry import present_mode, read_telemetry
 from edgetune.errors import DeviceError
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 from fakes.device import FakeModes, FakeSource, FakeThermometer, FakeThrottle, fake_device
 
 

@@ -10,21 +10,30 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.stages.elastic import abi
-from edgetune.stages.elastic.backend import Launch, LaunchEvent
+from edgetune.stages.elastic import kernel as abi
 from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
 from edgetune.stages.elastic.cuda.blocks import DELAY_KERNEL, TIMER_KERNEL
 from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.context import Context, open_context
 from edgetune.stages.elastic.cuda.driver import Driver
 from edgetune.stages.elastic.cuda.program import Program
-from edgetune.stages.elastic.execution import FORWARD, CpuLaunch
 from edgetune.stages.elastic.forms import Form, Forms
-from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.gpu import (
+    Argument,
+    Call,
+    GpuTask,
+    KernelBuffer,
+    KernelSequence,
+    Logical,
+    Pointer,
+    Resources,
+    Scalar,
+)
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
-from edgetune.stages.elastic.work import Argument, Call, GpuTask, KernelBuffer, KernelSequence, Logical, Pointer, Scalar
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.stages.elastic.sample_launches import FORWARD, CpuLaunch
+from edgetune.stages.elastic.view import Launch, LaunchEvent
+from edgetune.testing.fake_jetson import FakeClock
 from fakes.cuda_driver import FakeCuda, fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel, FakeLaunch, FakeMemory
 from fakes.cuda_state import ticking

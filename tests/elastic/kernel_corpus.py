@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgetune.stages.elastic.cpu_equivalence import Matrix
-from edgetune.stages.elastic.execution import FORWARD, REVERSE, chance
-from edgetune.stages.elastic.sample_launches import SampleLaunch, sample_launches_in
+from edgetune.stages.elastic.sample_launches import FORWARD, REVERSE, SampleLaunch, chance, sample_launches_in
 
 FOLDER = Path(__file__).with_name("kernels")
 NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.cu")))

@@ -6,12 +6,10 @@ from itertools import zip_longest
 from typing import ClassVar
 
 from edgetune.serving.clock import EventClock
-from edgetune.stages.elastic.backend import Launch, LaunchEvent
-from edgetune.stages.elastic.gpu import Gpu, Resources
+from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, Logical, Resources
 from edgetune.stages.elastic.model import GpuTimingModel
 from edgetune.stages.elastic.simulated import SimulatedGpu
-from edgetune.stages.elastic.view import Decision, LaunchChain, LaunchPiece, View
-from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
+from edgetune.stages.elastic.view import Decision, Launch, LaunchChain, LaunchEvent, LaunchPiece, View
 
 US = 1000
 """Nanoseconds in a microsecond."""

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from contracts.elastic_histories import CALLS, GPUS
-from edgetune.artifacts.plain import plain
+from edgetune.artifacts.yaml_document import plain
 from edgetune.errors import InfeasibleError
 from edgetune.serving.clock import EventClock
 from edgetune.stages.elastic.bound import (
@@ -20,15 +20,14 @@ from edgetune.stages.elastic.bound import (
     preemptions,
     simulated_costs,
 )
-from edgetune.stages.elastic.gpu import blocks_resident
+from edgetune.stages.elastic.gpu import Call, GpuTask, KernelSequence, Logical, blocks_resident
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.model import ASSUMED, GpuTimingModel, seen_by_policies
 from edgetune.stages.elastic.pieces import PieceShape, Sizes
 from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.policies.elastic import Elastic
-from edgetune.stages.elastic.policies.multistream import MultiStream, Solo
+from edgetune.stages.elastic.policies.simple import MultiStream, Solo
 from edgetune.stages.elastic.simulated import SimulatedGpu
-from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
 
 GPU = GPUS[2]
 ROUNDING_S = 1e-9

@@ -8,12 +8,11 @@ from kernel_corpus import ARCHES
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.forms import Forms, forms_of
 from edgetune.stages.elastic.front import resources_of, transform
-from edgetune.stages.elastic.gpu import find_gpu
+from edgetune.stages.elastic.gpu import Logical, find_gpu
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.mdtb.builder import kernel_source
 from edgetune.stages.elastic.mdtb.networks import KERNELS
 from edgetune.stages.elastic.shrink import shrink
-from edgetune.stages.elastic.work import Logical
 
 CORPUS = sorted((Path(__file__).parent / "kernels").glob("*.cu"))
 GPU = find_gpu("orin-agx")

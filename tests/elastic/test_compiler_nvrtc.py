@@ -9,9 +9,9 @@ from kernel_corpus import ARCHES
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic import front
 from edgetune.stages.elastic.compiler import STAND_INS, CompileOptions, ptx_of
+from edgetune.stages.elastic.front import resources_in
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.ptx.parse import parse
-from edgetune.stages.elastic.ptxas_report import resources_in
 
 TILE = """
 extern "C" __global__ void tile(float *out, int n)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from cuda_scene import KERNELS, US, VALUES, Machine, launch, moments, task
 
-from edgetune.stages.elastic.backend import LaunchEvent
 from edgetune.stages.elastic.cuda.backend import WaitTimes, stream_priorities
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.policies import POLICIES
+from edgetune.stages.elastic.view import LaunchEvent
 from fakes.cuda_gpu import FakeCudaKernel
 
 SHORT = WaitTimes(hang_s=0.01)

@@ -9,11 +9,11 @@ import pytest
 from cuda_scene import BUILD, VALUES, Machine, launch, moments, network, task
 
 from edgetune.errors import DeviceError
+from edgetune.stages.elastic.cuda.building import green_context, part_of, why_not_green
 from edgetune.stages.elastic.cuda.context import open_context
 from edgetune.stages.elastic.cuda.driver import Driver, KernelFailedError, NotOfferedError
-from edgetune.stages.elastic.cuda.green import green_context, part_of, why_not_green
 from edgetune.stages.elastic.cuda.program import Program
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 from fakes.cuda_driver import FakeCuda, fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 

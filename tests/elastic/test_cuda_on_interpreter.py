@@ -22,11 +22,11 @@ from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, check
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.cuda.program import Program
+from edgetune.stages.elastic.gpu import GpuTask, KernelBuffer, KernelSequence
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import network, values
 from edgetune.stages.elastic.policies import POLICIES
-from edgetune.stages.elastic.work import GpuTask, KernelBuffer, KernelSequence
 from fakes.cuda_gpu import FakeCudaGpu
 
 SIZES = {

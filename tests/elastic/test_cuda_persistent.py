@@ -28,13 +28,13 @@ from cuda_scene import (
 )
 
 from edgetune.errors import DeviceError
-from edgetune.stages.elastic import abi
-from edgetune.stages.elastic.backend import Launch
+from edgetune.stages.elastic import kernel
 from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.gpu_equivalence import put, ways
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form
+from edgetune.stages.elastic.view import Launch
 from fakes.cuda_driver import fake_image
 from fakes.cuda_gpu import FakeCudaKernel, FakeLaunch, FakeMemory
 
@@ -57,7 +57,7 @@ def take(memory: FakeMemory, done: FakeLaunch) -> None:
     memory.view(target, np.int32, SIZE)[here] = 2 * memory.view(source, np.int32, SIZE)[here]
 
 
-TAKING = {"double_it__persistent": FakeCudaKernel((8, 8, 4, abi.SIZE_BYTES, 8), BLOCKS * BLOCK_US * US, take)}
+TAKING = {"double_it__persistent": FakeCudaKernel((8, 8, 4, kernel.SIZE_BYTES, 8), BLOCKS * BLOCK_US * US, take)}
 TAKING_FORMS = {**FORMS, "double_it": replace(FORMS["double_it"], persistent=Form("double_it__persistent", NEEDS))}
 TAKING_BUILD = replace(BUILD, image=fake_image(*KERNELS, *TAKING), forms=TAKING_FORMS)
 
@@ -91,13 +91,13 @@ def test_what_is_behind_waits_until_blocks_that_came_back_have_done_the_rest() -
         machine.clock.advance_ns(2 * BLOCKS * BLOCK_US * US)
         assert doubled(program) == 1
         assert [each.symbol for each in machine.cuda.launches] == ["double_it__persistent"]
-        control.set_quota(abi.NO_QUOTA)
+        control.set_quota(kernel.NO_QUOTA)
         program.bring_back(whole(), 1, context.stream())
         context.synchronise(stream)
         np.testing.assert_array_equal(program.read("z"), 2 * VALUES["x"] + 1)
     _, more, behind = machine.cuda.launches
     assert (more.symbol, more.grid) == ("double_it__persistent", (2, 1, 1))
-    assert more.arguments[3] == abi.packed((BLOCKS, 1, 1), (THREADS, 1, 1), 1, BLOCKS)
+    assert more.arguments[3] == kernel.packed((BLOCKS, 1, 1), (THREADS, 1, 1), 1, BLOCKS)
     assert behind.symbol == "add_one"
     assert behind.start_ns >= more.end_ns
 
@@ -158,7 +158,7 @@ def test_the_backend_lowers_a_quota_with_one_call_and_brings_back_the_blocks_tha
         machine.clock.advance_ns(2 * BLOCKS * BLOCK_US * US)
         assert [event.kind for event in backend.wait(backend.now_ns() + 1)] == ["started"]
         since = len(machine.cuda.calls)
-        backend.set_quota("a", abi.NO_QUOTA)
+        backend.set_quota("a", kernel.NO_QUOTA)
         assert calls(machine, since) == {"cuMemsetD2D32Async": 1, "cuLaunchKernel": 1}
         (event,) = moments(backend)
         assert (event.kind, event.failure) == ("ended", None)

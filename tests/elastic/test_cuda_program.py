@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic import abi
+from edgetune.stages.elastic import kernel as abi
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form, Forms
-from edgetune.stages.elastic.gpu import Resources
-from edgetune.stages.elastic.work import KernelSequence, Logical, Pointer, Scalar
+from edgetune.stages.elastic.gpu import KernelSequence, Logical, Pointer, Resources, Scalar
 
 X = VALUES["x"]
 X_Y = Pointer("x"), Pointer("y")

@@ -7,8 +7,7 @@ import random_kernels
 from ptx_corpus import made
 
 from edgetune.stages.elastic.cpu_equivalence import Matrix, check
-from edgetune.stages.elastic.execution import REVERSE, chance
-from edgetune.stages.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.sample_launches import REVERSE, chance, sample_launches_in
 
 KERNELS = 6
 SHORT = Matrix(schedules=(REVERSE, chance(2)), cuts=0, most=1)

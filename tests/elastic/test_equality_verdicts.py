@@ -9,10 +9,9 @@ from kernel_corpus import BRIEF
 from ptx_corpus import compiled, made
 
 from edgetune.stages.elastic.cpu_equivalence import Matrix, Verdict, check, ways
-from edgetune.stages.elastic.execution import FORWARD, REVERSE, chance
+from edgetune.stages.elastic.gpu import Logical
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
-from edgetune.stages.elastic.sample_launches import sample_launches_in
-from edgetune.stages.elastic.work import Logical
+from edgetune.stages.elastic.sample_launches import FORWARD, REVERSE, chance, sample_launches_in
 
 SHORT = Matrix(schedules=(FORWARD, REVERSE, chance(1)), cuts=1)
 

@@ -14,9 +14,9 @@ from edgetune.stages.elastic.cpu_equivalence import Verdict
 from edgetune.stages.elastic.cuda.building import load_forms
 from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, check, launches, ways
 from edgetune.stages.elastic.cuda.program import Program
+from edgetune.stages.elastic.gpu import Logical
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 from edgetune.stages.elastic.sample_launches import SampleLaunch
-from edgetune.stages.elastic.work import Logical
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 ELASTIC = tuple(

@@ -17,8 +17,7 @@ from edgetune.stages.elastic.cuda.building import Build, build
 from edgetune.stages.elastic.cuda.calibrate import EMPTY_KERNEL, reaction_s
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession, contents, open_gpu_session
 from edgetune.stages.elastic.forms import Form
-from edgetune.stages.elastic.gpu import Resources
-from edgetune.stages.elastic.work import GpuTask, KernelBuffer, KernelSequence
+from edgetune.stages.elastic.gpu import GpuTask, KernelBuffer, KernelSequence, Resources
 from fakes.cuda_driver import fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 from fakes.cuda_state import ticking

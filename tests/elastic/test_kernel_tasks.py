@@ -12,12 +12,20 @@ from edgetune.errors import InputError
 from edgetune.stages.elastic import tasks as elastic_tasks
 from edgetune.stages.elastic.cuda.building import check_source
 from edgetune.stages.elastic.front import compiled
-from edgetune.stages.elastic.gpu import Resources, find_gpu
+from edgetune.stages.elastic.gpu import (
+    Call,
+    KernelBuffer,
+    KernelSequence,
+    Logical,
+    Pointer,
+    Resources,
+    Scalar,
+    find_gpu,
+)
 from edgetune.stages.elastic.loop import check_tasks
 from edgetune.stages.elastic.model import check_fits, check_known
 from edgetune.stages.elastic.ptx.parse import parse
 from edgetune.stages.elastic.tasks import tasks_of
-from edgetune.stages.elastic.work import Call, KernelBuffer, KernelSequence, Logical, Pointer, Scalar
 
 TASKS = """kind: kernel_tasks
 version: 1

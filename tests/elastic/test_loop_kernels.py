@@ -9,15 +9,12 @@ from kernel_scenes import FREE, GPU, US, Pieces, Says, Whole, call, task
 
 from edgetune import limits
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.serving.clock import EventClock
-from edgetune.serving.supervision import Supervision
-from edgetune.stages.elastic.backend import LaunchRecord
+from edgetune.serving.clock import EventClock, Supervision
 from edgetune.stages.elastic.loop import ElasticLoop
-from edgetune.stages.elastic.policies.multistream import Solo
+from edgetune.stages.elastic.policies.simple import Solo
 from edgetune.stages.elastic.simulated import SimulatedGpu
-from edgetune.stages.elastic.task_state import CallBlocks
-from edgetune.stages.elastic.tasks import about_launches, check_count
-from edgetune.stages.elastic.view import LaunchChain, LaunchPiece
+from edgetune.stages.elastic.tasks import CallBlocks, about_launches, check_count
+from edgetune.stages.elastic.view import LaunchChain, LaunchPiece, LaunchRecord
 
 
 def run(policy, *tasks, duration_us=1000.0, model=FREE, gpu=GPU, seed=0, fault=None, stopped=lambda: False):

@@ -9,15 +9,12 @@ from dataclasses import replace
 import pytest
 
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.stages.elastic.backend import Outcome, RequestRecord
-from edgetune.stages.elastic.bench import Ratio, bench, mean_ratio
-from edgetune.stages.elastic.gpu import find_gpu
+from edgetune.stages.elastic.bench import Ratio, RequestLatencies, answers_of, bench, mean_ratio, runner, simulated
+from edgetune.stages.elastic.gpu import GpuTask, KernelSequence, find_gpu
 from edgetune.stages.elastic.mdtb.workloads import TaskPair, workload
 from edgetune.stages.elastic.policies import POLICIES
-from edgetune.stages.elastic.policies.multistream import SOLO, MultiStream
-from edgetune.stages.elastic.runner import RequestLatencies, answers_of, runner, simulated
-from edgetune.stages.elastic.view import ElasticPolicy
-from edgetune.stages.elastic.work import GpuTask, KernelSequence
+from edgetune.stages.elastic.policies.simple import SOLO, MultiStream
+from edgetune.stages.elastic.view import ElasticPolicy, Outcome, RequestRecord
 
 WORKLOAD = TaskPair(
     "A",

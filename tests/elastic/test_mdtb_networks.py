@@ -14,7 +14,7 @@ import pytest
 from kernel_corpus import ARCHES
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.gpu import find_gpu
+from edgetune.stages.elastic.gpu import GpuTask, Pointer, Scalar, find_gpu
 from edgetune.stages.elastic.mdtb.builder import pooled_side
 from edgetune.stages.elastic.mdtb.networks import (
     ARCHITECTURE,
@@ -25,7 +25,6 @@ from edgetune.stages.elastic.mdtb.networks import (
     stored_resources,
 )
 from edgetune.stages.elastic.mdtb.workloads import PUBLISHED, WORKLOADS, workload
-from edgetune.stages.elastic.work import GpuTask, Pointer, Scalar
 
 WEIGHTS = {
     # torchvision's counts of parameters, which its documentation states: alexnet, squeezenet1_0, and resnet18 with one

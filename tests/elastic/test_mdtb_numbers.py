@@ -13,14 +13,13 @@ import pytest
 import torch
 from ptx_corpus import made as made_of
 
-from edgetune.stages.elastic.abi import packed
-from edgetune.stages.elastic.execution import FORWARD, CpuLaunch
 from edgetune.stages.elastic.forms import variants_by_count
-from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
+from edgetune.stages.elastic.gpu import Call, KernelSequence, Scalar
+from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult, packed
 from edgetune.stages.elastic.mdtb.builder import Builder, kernel_source
 from edgetune.stages.elastic.mdtb.networks import KERNELS, network, values
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
-from edgetune.stages.elastic.work import Call, KernelSequence, Scalar
+from edgetune.stages.elastic.sample_launches import FORWARD, CpuLaunch
 
 SMALL: dict[str, dict[str, int]] = {
     "alexnet": {"side": 63, "narrow": 16, "classes": 11},

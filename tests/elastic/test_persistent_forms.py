@@ -9,12 +9,12 @@ import pytest
 from ptx_corpus import made as made_of
 from ptx_corpus import transformed, trials
 
-from edgetune.stages.elastic import abi
+from edgetune.stages.elastic import kernel as abi
 from edgetune.stages.elastic.cpu_equivalence import Matrix, check, ways
-from edgetune.stages.elastic.execution import CpuLaunch, CpuResult, ExecutionOrder, Taking
+from edgetune.stages.elastic.gpu import Logical, Pointer, Scalar
 from edgetune.stages.elastic.kernel import TransformResult, Variant
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
-from edgetune.stages.elastic.work import Logical, Pointer, Scalar
+from edgetune.stages.elastic.sample_launches import CpuLaunch, CpuResult, ExecutionOrder, Taking
 
 COUNT = """
 __global__ void count(int *done) {

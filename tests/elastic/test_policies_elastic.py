@@ -7,17 +7,13 @@ import pytest
 from contracts.elastic_contract import ElasticPolicyContract, check_leftovers, next_kernel
 from contracts.elastic_histories import CALLS, GPUS, ElasticCase, play
 from edgetune.errors import InputError
-from edgetune.stages.elastic.backend import Launch
-from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.gpu import Call, GpuTask, KernelSequence, Logical, Resources
 from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape
 from edgetune.stages.elastic.policies import POLICIES, make_policy
-from edgetune.stages.elastic.policies.barrier import Barrier
 from edgetune.stages.elastic.policies.elastic import Elastic, tables_for
-from edgetune.stages.elastic.policies.multistream import MultiStream
-from edgetune.stages.elastic.policies.sequential import Sequential
+from edgetune.stages.elastic.policies.simple import Barrier, MultiStream, Sequential
 from edgetune.stages.elastic.shrink import kept_pieces
-from edgetune.stages.elastic.view import LaunchChain, LaunchPiece, TaskState, View
-from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
+from edgetune.stages.elastic.view import Launch, LaunchChain, LaunchPiece, TaskState, View
 
 EIGHT = GPUS[2]
 """8 multiprocessors of 2048 threads, 65536 registers and 32 blocks."""

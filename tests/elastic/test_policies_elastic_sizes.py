@@ -5,12 +5,10 @@ from dataclasses import replace
 import pytest
 
 from contracts.elastic_histories import GPUS
-from edgetune.stages.elastic.backend import Launch
-from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.gpu import Call, GpuTask, KernelSequence, Logical, Resources
 from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape, about_s, times, wave
 from edgetune.stages.elastic.policies.elastic import Elastic
-from edgetune.stages.elastic.view import LaunchPiece, TaskState, View
-from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
+from edgetune.stages.elastic.view import Launch, LaunchPiece, TaskState, View
 
 GPU = replace(GPUS[2], flop_per_s=8e12, bandwidth_bytes_per_s=8e10, launch_s=10e-6)
 """8 multiprocessors of 1 TFLOP/s each, together 80 GB/s."""

@@ -13,16 +13,22 @@ from contracts.elastic_contract import ElasticPolicyContract
 from contracts.elastic_histories import CALLS, made_case, play
 from edgetune.errors import EdgetuneError
 from edgetune.serving.clock import EventClock
-from edgetune.stages.elastic.abi import NO_QUOTA
-from edgetune.stages.elastic.backend import Launch
-from edgetune.stages.elastic.gpu import Gpu
+from edgetune.stages.elastic.gpu import Gpu, GpuTask, KernelSequence
+from edgetune.stages.elastic.kernel import NO_QUOTA
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.pieces import Tables
-from edgetune.stages.elastic.policies.elastic import tables_for
-from edgetune.stages.elastic.policies.persistent import Persistent
+from edgetune.stages.elastic.policies.elastic import Persistent, tables_for
 from edgetune.stages.elastic.simulated import SimulatedGpu
-from edgetune.stages.elastic.view import Decision, ElasticPolicy, LaunchChain, LaunchPiece, SetQuota, TaskState, View
-from edgetune.stages.elastic.work import GpuTask, KernelSequence
+from edgetune.stages.elastic.view import (
+    Decision,
+    ElasticPolicy,
+    Launch,
+    LaunchChain,
+    LaunchPiece,
+    SetQuota,
+    TaskState,
+    View,
+)
 
 LONG = call(blocks=64)
 """Of 128 threads, so that 8 are on each of the two multiprocessors: four waves, 100 us a block alone."""

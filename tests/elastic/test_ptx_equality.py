@@ -11,10 +11,9 @@ from kernel_corpus import ARCHES
 from ptx_corpus import BENCHMARK, NAMES, TRITON, text, transformed, trials
 
 from edgetune.stages.elastic.cpu_equivalence import Matrix, check
-from edgetune.stages.elastic.execution import FORWARD, REVERSE, Buffers, CpuLaunch, chance
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.ptx.parse import parse
-from edgetune.stages.elastic.sample_launches import SampleLaunch
+from edgetune.stages.elastic.sample_launches import FORWARD, REVERSE, Buffers, CpuLaunch, SampleLaunch, chance
 
 REFUSED = {
     "groups_handed_on": "warp-branch",

@@ -14,14 +14,13 @@ from ptx_corpus import transformed, trials
 
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic import front
-from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, packed
 from edgetune.stages.elastic.cpu_equivalence import Matrix, check
 from edgetune.stages.elastic.cuda.blocks import with_block_records
-from edgetune.stages.elastic.execution import FORWARD, REVERSE, CpuLaunch, chance
 from edgetune.stages.elastic.front import check_version, resources_of, transform
+from edgetune.stages.elastic.gpu import Pointer, Scalar
+from edgetune.stages.elastic.kernel import CONTROL, NO_QUOTA, packed
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
-from edgetune.stages.elastic.sample_launches import sample_launches_in
-from edgetune.stages.elastic.work import Pointer, Scalar
+from edgetune.stages.elastic.sample_launches import FORWARD, REVERSE, CpuLaunch, chance, sample_launches_in
 
 SOURCE = """
 // launch scale<float, 3> grid=3 block=64 a=float32[192] n=int32:180

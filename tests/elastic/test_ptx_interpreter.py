@@ -14,10 +14,10 @@ from hypothesis import strategies as some
 
 from edgetune.errors import InputError
 from edgetune.processes.worker_pool import worker_pool
-from edgetune.stages.elastic.execution import FORWARD, REVERSE, CpuLaunch, CpuResult, ExecutionOrder, chance
+from edgetune.stages.elastic.gpu import Pointer, Scalar
 from edgetune.stages.elastic.ptx import arithmetic, interpreter
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
-from edgetune.stages.elastic.work import Pointer, Scalar
+from edgetune.stages.elastic.sample_launches import FORWARD, REVERSE, CpuLaunch, CpuResult, ExecutionOrder, chance
 
 HEAD = (
     ".version 8.0\n.target sm_87\n.address_size 64\n.const .align 4 .b8 table[8] = {1, 0, 0, 0, 255, 255, 255, 255};\n"

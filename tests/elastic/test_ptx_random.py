@@ -8,11 +8,10 @@ import pytest
 from random_ptx import random_kernel
 
 from edgetune.stages.elastic.cpu_equivalence import Matrix, check
-from edgetune.stages.elastic.execution import FORWARD, REVERSE, chance
 from edgetune.stages.elastic.ptx import transform
 from edgetune.stages.elastic.ptx.legality import Legality
 from edgetune.stages.elastic.ptx.transform import transform_ptx
-from edgetune.stages.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.sample_launches import FORWARD, REVERSE, chance, sample_launches_in
 
 MATRIX = Matrix(schedules=(FORWARD, REVERSE, chance(1), chance(2)), cuts=1)
 

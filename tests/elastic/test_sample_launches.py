@@ -5,8 +5,8 @@ import pytest
 from kernel_corpus import NAMES, trials
 
 from edgetune.errors import InputError
+from edgetune.stages.elastic.gpu import Logical, Pointer, Scalar
 from edgetune.stages.elastic.sample_launches import sample_launches_in
-from edgetune.stages.elastic.work import Logical, Pointer, Scalar
 
 
 def test_a_launch_has_its_arguments_in_order() -> None:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_scenes import FREE, GPU, US, Scene, call
 
-from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.model import demand_of
+from edgetune.stages.elastic.view import Launch
 
 LATENCY_NS = 10 * US
 

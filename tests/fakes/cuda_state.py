@@ -38,7 +38,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class FakeTime(Protocol):
-    """A clock that only a call advances; see ``edgetune.testing.fake_clock.FakeClock``."""
+    """A clock that only a call advances; see ``edgetune.testing.fake_jetson.FakeClock``."""
 
     def now_ns(self) -> int:
         """Return its time, ns."""

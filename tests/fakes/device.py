@@ -15,7 +15,7 @@ from edgetune.devices.capabilities import Absent, ModeSpace, PowerReading
 from edgetune.devices.cpu import CpuLoad
 from edgetune.devices.device import Device, Minibatches, Runner
 from edgetune.errors import EdgetuneError
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 
 _NOT_SCRIPTED = Absent("not scripted")
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from edgetune.devices.clock import Clock, MonotonicClock
+from edgetune.devices.capabilities import Clock, MonotonicClock
 from edgetune.devices.nvml import gpu as codes
 from edgetune.devices.nvml.gpu import AMPERE, MEMORY_CLOCK, MEMORY_TEMPERATURE, POWER_INSTANT, VOLTA
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.plain import plain
 from edgetune.artifacts.profile import KIND, VERSION, Point, Profile, ProfileRow
+from edgetune.artifacts.yaml_document import plain
 from edgetune.stages.profiling.queue import Visit
 from edgetune.workflows.fleet.client import Reply
 from edgetune.workflows.fleet.task import plain_point, to_point, visits_of

@@ -5,7 +5,7 @@ initialised, shapes within a profile, addresses of enough memory, scales of INT8
 compute capability of an engine. It refuses as the real one does: a message to the logger, and ``None`` or ``False``.
 
 Source: https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/python-api/, and the issues that
-``edgetune.workloads.tensorrt_library`` names for the words of its messages.
+``edgetune.workloads.tensorrt_build`` names for the words of its messages.
 """
 
 import json

@@ -25,7 +25,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 
 FLOPS_PER_S: Mapping[str, float] = MappingProxyType(
     {"fp32": 1e12, "tf32": 8e12, "fp16": 16e12, "bf16": 15e12, "fp8": 40e12, "int8": 30e12}

@@ -137,7 +137,7 @@ def test_a_board_that_the_scheduler_cannot_reach_is_told_to_give_an_address(tmp_
 )
 def test_a_board_that_cannot_join_is_told_why(name, address, said):
     from edgetune.workflows.fleet.join import _first_cause
-    from edgetune.workflows.fleet.worker import FleetScheduler
+    from edgetune.workflows.fleet.wire import FleetScheduler
 
     known = SimpleNamespace(aliases={"left": ""}, workers={"tcp://127.0.0.1:2": ""}, connection_args={})
     why = asyncio.run(FleetScheduler._refusal(known, address, name))

@@ -67,7 +67,7 @@ def test_a_pickle_names_nothing_of_anybody_else(what):
 
 def test_the_one_function_and_its_arguments_pass():
     pytest.importorskip("distributed", reason="distributed is not installed")
-    from edgetune.workflows.fleet.worker import run_task
+    from edgetune.workflows.fleet.wire import run_task
 
     assert restricted_loads(pickle.dumps((run_task, ["{}"], {"a": 1}))) == (run_task, ["{}"], {"a": 1})
 

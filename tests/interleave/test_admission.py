@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from edgetune.stages.interleave.admission import admit
-from edgetune.stages.interleave.tenants import Inference, Training
+from edgetune.stages.interleave.backend import Inference, Training
 
 
 def infer(name="a", *, batch=1, budget_ms=100.0, rate=10.0, takes_ms=10.0):

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.stages.interleave.demand import NEVER_NS, BatchFilling, QueueDemand, counts, demanded_ns, first_miss
-from edgetune.stages.interleave.rates import NS, RateTracker
-from edgetune.stages.interleave.tenant_state import DurationEstimate, WaitingRequests
+from edgetune.stages.interleave.admission import NEVER_NS, BatchFilling, QueueDemand, counts, demanded_ns, first_miss
+from edgetune.stages.interleave.replan import NS, RateTracker
+from edgetune.stages.interleave.state import DurationEstimate, WaitingRequests
 
 demands = st.lists(
     st.builds(

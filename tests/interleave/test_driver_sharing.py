@@ -1,8 +1,8 @@
 """Contention: what a simulation makes of a device's parameter."""
 
-from edgetune.devices.contention import Contention
+from edgetune.devices.device import Contention
 from edgetune.devices.twin.device import open_twin
-from edgetune.stages.interleave.tenants import Inference, Training
+from edgetune.stages.interleave.backend import Inference, Training
 from edgetune.workflows.interleave.turns import slowdown_of
 
 CAMERA, NIGHT, DAY = Inference("camera", 2, 0.1, 10.0, 0.01), Training("night", 4, 0.02), Training("day", 4, 0.02)

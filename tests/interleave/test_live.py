@@ -19,19 +19,16 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.devices.capabilities import Absent
-from edgetune.devices.clock import MonotonicClock
+from edgetune.devices.capabilities import Absent, MonotonicClock
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.sources import LineArrivals
-from edgetune.stages.interleave.backend import Minibatch
-from edgetune.stages.interleave.demand import NEVER_NS
+from edgetune.stages.interleave.admission import NEVER_NS
+from edgetune.stages.interleave.backend import Inference, LiveTenant, Minibatch, SavedCheckpoint, Training
 from edgetune.stages.interleave.live import LiveMinibatchBackend
-from edgetune.stages.interleave.live_tenants import LiveTenant, SavedCheckpoint
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies import POLICIES
-from edgetune.stages.interleave.tenants import Inference, Training
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.workload import Workload
 
@@ -455,9 +452,9 @@ def test_nothing_is_left_behind_by_a_parent_that_is_killed(tmp_path, trains, num
         "import time\n"
         "from edgetune.devices.host import open_host\n"
         "from edgetune.stages.interleave.live import LiveMinibatchBackend\n"
-        "from edgetune.stages.interleave.live_tenants import LiveTenant\n"
+        "from edgetune.stages.interleave.backend import LiveTenant\n"
         "from edgetune.stages.interleave.backend import Minibatch\n"
-        "from edgetune.stages.interleave.tenants import Training\n"
+        "from edgetune.stages.interleave.backend import Training\n"
         "from edgetune.workloads.resolve import resolve\n"
         f"job = LiveTenant(Training('job', 4, 0.001), resolve({str(job.workload.path)!r}))\n"
         "backend = LiveMinibatchBackend('managed', open_host(), [job], warmup=0)\n"

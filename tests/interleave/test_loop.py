@@ -10,12 +10,12 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import LineArrivals, ScheduledArrivals
-from edgetune.stages.interleave.demand import NEVER_NS
+from edgetune.stages.interleave.admission import NEVER_NS
+from edgetune.stages.interleave.backend import Inference, Training
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.simulated import Fault, SimulatedDevice, SimulatedMinibatchBackend
-from edgetune.stages.interleave.snapshot import Serve, Train, Wait
-from edgetune.stages.interleave.tenants import Inference, Training
+from edgetune.stages.interleave.state import Serve, Train, Wait
 
 MS = 1_000_000
 

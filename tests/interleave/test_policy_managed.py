@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import ScheduledArrivals
-from edgetune.stages.interleave.admission import admit
-from edgetune.stages.interleave.demand import NEVER_NS
+from edgetune.stages.interleave.admission import NEVER_NS, admit
+from edgetune.stages.interleave.backend import Inference, Training
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.stages.interleave.policies.native import Native
+from edgetune.stages.interleave.policies.policy import Native
 from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
-from edgetune.stages.interleave.snapshot import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
-from edgetune.stages.interleave.tenants import Inference, Training
+from edgetune.stages.interleave.state import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
 
 MS = 1_000_000
 NOW = 1 << 40

@@ -5,9 +5,8 @@ import pytest
 from contracts.policy_contract import PolicyContract
 from edgetune.stages.interleave.cycle import HEADROOM
 from edgetune.stages.interleave.policies import POLICIES
-from edgetune.stages.interleave.policies.native import Native, NativeFull
-from edgetune.stages.interleave.policies.policy import GUARD_NS, GUARD_SHARE, guard_ns
-from edgetune.stages.interleave.snapshot import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
+from edgetune.stages.interleave.policies.policy import GUARD_NS, GUARD_SHARE, Native, NativeFull, guard_ns
+from edgetune.stages.interleave.state import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
 
 MS = 1_000_000
 NOW = 10_000 * MS

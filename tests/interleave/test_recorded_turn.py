@@ -6,11 +6,11 @@ import pytest
 
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
+from edgetune.stages.interleave.backend import Inference, Training
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.recorded import Recorder, Series
 from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend, resampled
-from edgetune.stages.interleave.tenants import Inference, Training
 from edgetune.stats import percentile
 
 NS = 1_000_000_000

@@ -5,14 +5,14 @@ from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import DeviceError
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
+from edgetune.stages.interleave.backend import Inference, Training
 from edgetune.stages.interleave.cycle import CycleGoals
-from edgetune.stages.interleave.cycle_choice import CycleChooser, TenantNames
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
+from edgetune.stages.interleave.planner import CycleChooser, TenantNames
 from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.power import Budgets, PowerWatcher, SimulatedReadings
 from edgetune.stages.interleave.replan import Replanner
 from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
-from edgetune.stages.interleave.tenants import Inference, Training
 
 NS = 1_000_000_000
 SLOW, FAST, FASTEST = (Mode(gpu_mhz=mhz) for mhz in (300.0, 600.0, 1200.0))

@@ -15,14 +15,13 @@ from edgetune.errors import InputError
 from edgetune.plotting.figure_file import figure_bytes
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
-from edgetune.stages.interleave.device_use import Busy, minibatches, occupancy
+from edgetune.stages.interleave.backend import Inference, Training
 from edgetune.stages.interleave.figures.latency import latency_figure
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.stages.interleave.power import NS, Budgets, PowerWatcher, SimulatedReadings
+from edgetune.stages.interleave.power import NS, Budgets, Busy, PowerWatcher, SimulatedReadings, minibatches, occupancy
 from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.interleave.summary import summarise
-from edgetune.stages.interleave.tenants import Inference, Training
 from edgetune.workflows.figures import choose_view, views_of
 from edgetune.workflows.report.report import Found, page_of
 

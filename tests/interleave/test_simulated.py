@@ -10,8 +10,8 @@ from edgetune.artifacts.mode import Mode
 from edgetune.errors import DeviceError, InputError
 from edgetune.serving.arrivals import ArrivalSpec, parse_arrivals
 from edgetune.serving.clock import EventClock
-from edgetune.stages.interleave.backend import Minibatch
-from edgetune.stages.interleave.demand import NEVER_NS
+from edgetune.stages.interleave.admission import NEVER_NS
+from edgetune.stages.interleave.backend import Inference, Minibatch, Training
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.simulated import (
@@ -19,7 +19,6 @@ from edgetune.stages.interleave.simulated import (
     SimulatedDevice,
     SimulatedMinibatchBackend,
 )
-from edgetune.stages.interleave.tenants import Inference, Training
 
 NS = 1_000_000_000
 MS = 1_000_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.artifacts.scratch_folder import sweep
+from edgetune.artifacts.output_file import sweep
 from edgetune.errors import InputError
 from edgetune.processes import file_lock
 from edgetune.processes.user_folders import temporary_folder, user_folder

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from edgetune.processes import families, memory
-from edgetune.workloads.command_errors import failed
+from edgetune.processes import families
+from edgetune.workloads.rounds import failed
 
 HELD = "x = bytearray(120 << 20); print(flush=True); input(); x = None"
 MIB = 1 << 20
@@ -49,28 +49,28 @@ def test_peak_that_a_child_may_have_inherited_is_unknown():
     with subprocess.Popen(["true"]) as process:
         _, _, usage = os.wait4(process.pid, 0)
         process.returncode = 0
-    assert memory.ended_peak_bytes(usage) is None
+    assert families.ended_peak_bytes(usage) is None
     del held
 
 
 def test_shared_pages_count_in_part(holder):
-    assert 120 * MIB < memory.shared_out_bytes(holder.pid) <= memory.peak_bytes(holder.pid)
+    assert 120 * MIB < families.shared_out_bytes(holder.pid) <= families.peak_bytes(holder.pid)
 
 
 def test_reset_forgets_a_peak_that_is_over():
     held = bytearray(100 << 20)
     del held
-    before = memory.peak_bytes()
-    assert memory.reset_peaks()
-    assert memory.peak_bytes() < before - 50 * MIB
-    assert memory.peak_bytes() == pytest.approx(memory.resident_bytes(), rel=0.1)
+    before = families.peak_bytes()
+    assert families.reset_peaks()
+    assert families.peak_bytes() < before - 50 * MIB
+    assert families.peak_bytes() == pytest.approx(families.resident_bytes(), rel=0.1)
 
 
 def test_processes_that_have_ended_have_no_figures():
     with subprocess.Popen(["true"]) as process:
         process.wait()
-    assert memory.peak_bytes(process.pid) is memory.shared_out_bytes(process.pid) is None
-    assert memory.major_faults(process.pid) == 0
+    assert families.peak_bytes(process.pid) is families.shared_out_bytes(process.pid) is None
+    assert families.major_faults(process.pid) == 0
     assert families.stat_fields(process.pid) == []
 
 
@@ -94,7 +94,7 @@ def test_kernel_that_does_not_list_children_has_families_too(tmp_path):
 @pytest.fixture
 def kernel(tmp_path, monkeypatch):
     """The counts of a kernel that has killed once; call it with the number of kills."""
-    monkeypatch.setattr(memory, "_PROC", tmp_path / "proc")
+    monkeypatch.setattr(families, "_PROC", tmp_path / "proc")
     (tmp_path / "proc/self").mkdir(parents=True)
 
     def kill(count: int) -> None:
@@ -106,7 +106,7 @@ def kernel(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("code", "kills", "told"), [(-9, 2, True), (-9, 1, False), (-15, 2, False)])
 def test_kill_for_want_of_memory_is_told(kernel, code, kills, told):
-    before = memory.kills()
+    before = families.kills()
     kernel(kills)
     assert before == 1
     assert ("memory ran out" in failed(["./app"], code, b"", before).message) == told
@@ -114,8 +114,8 @@ def test_kill_for_want_of_memory_is_told(kernel, code, kills, told):
 
 def test_kernel_without_the_count_tells_nothing(kernel, tmp_path):
     (tmp_path / "proc/vmstat").unlink()
-    assert memory.kills() is None
-    assert memory.why_killed(None) is None
+    assert families.kills() is None
+    assert families.why_killed(None) is None
 
 
 def test_limits_are_those_of_the_groups_around_this_process(kernel, tmp_path):
@@ -125,4 +125,4 @@ def test_limits_are_those_of_the_groups_around_this_process(kernel, tmp_path):
     for group, limit in (("a", 512 * MIB), ("a/b", "max")):
         (tmp_path / "sys/fs/cgroup" / group / "memory.max").write_text(f"{limit}\n")
     kernel(2)
-    assert memory.why_killed(1) == "memory ran out (its control group may use 512 MiB)"
+    assert families.why_killed(1) == "memory ran out (its control group may use 512 MiB)"

@@ -15,7 +15,7 @@ from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 from edgetune.processes import privilege
 from edgetune.processes.privilege import act_as_caller, ask_root, holds_root
-from edgetune.stages.schedule.limit import make_limit
+from edgetune.stages.schedule.cgroups import make_limit
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or sys.platform != "linux", reason="only root on Linux can act for another user"

@@ -11,7 +11,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, PowerSample, ProfileRow
 from edgetune.stages.profiling import ratio
 from edgetune.stages.profiling.comparison import CANNOT_TELL, join
-from edgetune.stages.profiling.comparison_figure import comparison_figure
+from edgetune.stages.profiling.figures import comparison_figure
 from edgetune.stages.profiling.ratio import LOOKS, Estimate, Ratio
 from edgetune.stats import StoppingRule, find_warmup, median_interval
 

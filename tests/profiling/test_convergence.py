@@ -122,7 +122,7 @@ def test_text_networks_learn_the_next_token_or_a_label(cycle, reference):
 
 def test_a_transformer_sees_no_later_token():
     torch = pytest.importorskip("torch")
-    from edgetune.stages.profiling.convergence.text_networks import NextTokenTransformer
+    from edgetune.stages.profiling.convergence.training import NextTokenTransformer
 
     network = NextTokenTransformer(11, 11, 8, layers=2, heads=6, width=16)  # heads of 2: twelve of sixteen
     tokens = torch.arange(8)[None]

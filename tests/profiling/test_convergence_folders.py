@@ -9,8 +9,7 @@ import pytest
 
 from edgetune.errors import InputError
 from edgetune.stages.profiling.convergence.datasets import DRAWN, load_dataset
-from edgetune.stages.profiling.convergence.drawn_images import draw_shapes
-from edgetune.stages.profiling.convergence.text import CHARACTERS, SEQUENCE, in_sequences
+from edgetune.stages.profiling.convergence.drawn_data import CHARACTERS, SEQUENCE, draw_shapes, in_sequences
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (12, 3, 32, 32)).astype(np.uint8)
 LABELS = np.arange(12) % 10

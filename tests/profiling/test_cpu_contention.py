@@ -16,7 +16,7 @@ from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.sweep import _data_warnings
 from edgetune.stages.profiling.sweep_journal import SweepJournalEntry
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 from fakes.device import FakeRunner, FakeSource, fake_device
 from fakes.proc import FakeProc
 

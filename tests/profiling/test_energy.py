@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.devices.capabilities import PowerReading
-from edgetune.stages.profiling.energy import find_transient, power_figures, power_trace
-from edgetune.stages.profiling.token_energy import token_energies
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.stages.profiling.energy import find_transient, power_figures, power_trace, token_energies
+from edgetune.testing.fake_jetson import FakeClock
 from fakes.device import FakePower
 
 S = 1_000_000_000

@@ -10,7 +10,7 @@ from edgetune.stages.profiling import profiler as profilers
 from edgetune.stages.profiling.estimate import estimate
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.sweep import sweep
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 from edgetune.workloads.workload import Workload
 from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, FakeThermometer, fake_device
 

@@ -17,10 +17,15 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, PowerSample, Profile, ProfileRow
 from edgetune.errors import InputError
-from edgetune.stages.profiling.identity import identify
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.sweep import sweep
-from edgetune.stages.profiling.sweep_journal import SweepJournalEntry, entries_in_journal, open_journal, stopped_sweep
+from edgetune.stages.profiling.sweep_journal import (
+    SweepJournalEntry,
+    entries_in_journal,
+    identify,
+    open_journal,
+    stopped_sweep,
+)
 from edgetune.testing.fake_board import make_board
 from edgetune.workflows.device_option import open_named
 from edgetune.workloads.resolve import resolve

@@ -11,10 +11,9 @@ from edgetune.devices.host import open_host
 from edgetune.devices.twin.device import open_twin
 from edgetune.devices.twin.physics import predict
 from edgetune.devices.twin.work import work_of
-from edgetune.stages.profiling import layers as layers_module
-from edgetune.stages.profiling.layers import layer_times
+from edgetune.stages.profiling import supervisor as layers_module
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.supervisor import Supervisor
+from edgetune.stages.profiling.supervisor import Supervisor, layer_times
 from edgetune.stages.roofline.layers import join
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve

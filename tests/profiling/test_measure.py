@@ -13,7 +13,7 @@ from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.point_state import Cooling
 from edgetune.stages.profiling.sampling import Samples, collect
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, FakeThermometer, FakeThrottle, fake_device
 
 MS = 1_000_000

@@ -11,7 +11,7 @@ import pytest
 import edgetune
 from edgetune.devices.device import LiveSource
 from edgetune.stages.profiling.window import Meter, Window
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 from edgetune.workflows import measure as module
 from fakes.device import FakePower, FakeSource, fake_device
 

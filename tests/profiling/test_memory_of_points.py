@@ -13,12 +13,11 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.memory import MachineMemory
 from edgetune.devices.sysfs import Sysfs
-from edgetune.stages.profiling import memory as watching
-from edgetune.stages.profiling.largest_batch import MOST, largest_batch, used_bytes
-from edgetune.stages.profiling.measure import measure_point
-from edgetune.stages.profiling.memory import MemoryWatch
+from edgetune.stages.profiling import measure as watching
+from edgetune.stages.profiling.measure import MemoryWatch, measure_point
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.stages.profiling.queue import MOST, largest_batch, used_bytes
+from edgetune.testing.fake_jetson import FakeClock
 from fakes.device import FakeRunner, FakeSource, fake_device
 
 POINT = Point("net", "infer", 1, Mode())

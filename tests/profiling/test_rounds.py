@@ -13,7 +13,7 @@ from edgetune.stages.profiling import profiler as profilers
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.queue import between_rounds, disagreements, visits
 from edgetune.stages.profiling.sweep import sweep
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 from edgetune.workloads.workload import Workload
 from fakes.device import FakeModes, FakeRunner, FakeSource, fake_device
 

@@ -9,11 +9,11 @@ from edgetune.artifacts.profile import KIND, VERSION, Point, Profile
 from edgetune.devices.capabilities import Absent
 from edgetune.errors import InputError
 from edgetune.plotting.style import styled
+from edgetune.stages.profiling.figures import soak_figure
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.soak import settled_from, soak_sentence, soak_summary
-from edgetune.stages.profiling.soak_figure import soak_figure
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, fake_device
 
 POINT = Point("net", "infer", 1, Mode())

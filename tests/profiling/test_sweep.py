@@ -12,13 +12,12 @@ from edgetune.errors import DeviceError, InputError
 from edgetune.processes.user_folders import temporary_folder
 from edgetune.stages.profiling import profiler as profilers
 from edgetune.stages.profiling.disturbances import check_possible
-from edgetune.stages.profiling.identity import default_journal_path, identify
 from edgetune.stages.profiling.journal import Journal
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.queue import Visit
 from edgetune.stages.profiling.sweep import finished_visits, sweep
-from edgetune.stages.profiling.sweep_journal import SweepJournalEntry
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.stages.profiling.sweep_journal import SweepJournalEntry, default_journal_path, identify
+from edgetune.testing.fake_jetson import FakeClock
 from edgetune.workflows.parse_options import profile_options
 from edgetune.workflows.profile.options import MeasuringOptions
 from edgetune.workloads.workload import Workload

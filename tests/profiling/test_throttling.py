@@ -7,7 +7,7 @@ from edgetune.artifacts.profile import Point
 from edgetune.stages.profiling.disturbances import ThrottleWatch
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, FakeThermometer, FakeThrottle, fake_device
 
 POINT = Point("net", "infer", 1, Mode())

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.devices.device import Device
-from edgetune.devices.discover import open_device
+from edgetune.devices.device import Device, open_device
 from edgetune.devices.sysfs import Sysfs
-from edgetune.stages.roofline.kernel_plan import memory_of
+from edgetune.stages.roofline.measure import memory_of
 
 
 def changed(device: Device, **conditions: object) -> Device:

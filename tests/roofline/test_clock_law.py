@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import InputError
-from edgetune.stages.roofline.clock_scaling import best_scaling_law
-from edgetune.stages.roofline.clocks import correlations, infer_roofs
+from edgetune.stages.roofline.clocks import best_scaling_law, correlations, infer_roofs
 
 _GPU, _MEM = (300.0, 600.0, 900.0, 1300.0), (665.0, 2133.0, 3199.0)
 _GRID = [Mode(gpu_mhz=gpu, mem_mhz=mem) for gpu in _GPU for mem in _MEM]

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.roofline import KernelRun
-from edgetune.stages.roofline.energy import nonnegative_fit
-from edgetune.stages.roofline.fit import fit_roofs
+from edgetune.stages.roofline.fit import fit_roofs, nonnegative_fit
 
 _MODE = Mode(gpu_mhz=1300.5, mem_mhz=3199.0)
 _PEAK, _BANDWIDTH, _STATIC, _FLOP, _BYTE = 14.7e12, 164.4e9, 17.9, 3.86e-12, 141.4e-12

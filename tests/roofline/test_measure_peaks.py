@@ -11,14 +11,12 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import KernelRun
 from edgetune.devices.capabilities import Absent
-from edgetune.devices.device import LiveSource
-from edgetune.devices.discover import open_device
+from edgetune.devices.device import LiveSource, open_device
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.roofline.fit import IDLE, fit_roofs
-from edgetune.stages.roofline.kernel_plan import buffer_limits_on, plan_kernels
-from edgetune.stages.roofline.measure import idle_run, measure_peaks
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.stages.roofline.measure import buffer_limits_on, idle_run, measure_peaks, plan_kernels
 from edgetune.testing.fake_files import KernelFiles
+from edgetune.testing.fake_jetson import FakeClock
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.roofline import peaks
 from edgetune.workloads.kernels import PRECISIONS, BenchmarkKernel, kernel_of

@@ -16,15 +16,15 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.profile import Point
 from edgetune.cli.screen import Screen
-from edgetune.devices.discover import open_device
-from edgetune.stages.profiling.layers import layer_times
+from edgetune.devices.device import open_device
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import open_profiler
+from edgetune.stages.profiling.supervisor import layer_times
 from edgetune.stages.roofline import slowdown_forecast
 from edgetune.stages.roofline.balance import balance, statements, work_time
 from edgetune.stages.roofline.clocks import correlations
-from edgetune.stages.roofline.explanations import HOST, OVERLAPS, Explanation
 from edgetune.stages.roofline.layers import join
+from edgetune.stages.roofline.next_clocks import HOST, OVERLAPS, Explanation
 from edgetune.stages.roofline.placement import place
 from edgetune.workflows.roofline.peaks import measured_peaks
 from edgetune.workloads.costs import operator_table

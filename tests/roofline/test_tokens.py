@@ -13,8 +13,7 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.roofline import Roof
-from edgetune.stages.roofline.placement import place
-from edgetune.stages.roofline.tokens import TokenBound, token_bound
+from edgetune.stages.roofline.placement import TokenBound, place, token_bound
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
 

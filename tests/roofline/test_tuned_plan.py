@@ -17,15 +17,14 @@ from edgetune.artifacts.plan import Configuration
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow, Task
 from edgetune.artifacts.roofline import Roof
-from edgetune.devices.discover import open_device
+from edgetune.devices.device import open_device
 from edgetune.devices.modes import parse_modes
 from edgetune.devices.twin.constants import load_board
 from edgetune.devices.twin.physics import Clocks
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import Profiler, open_profiler
 from edgetune.stages.roofline.slowdown_forecast import fastest_mode, forecast_modes
-from edgetune.stages.roofline.tune import Measure, tune
-from edgetune.stages.roofline.tuned_plan import tuned_plan
+from edgetune.stages.roofline.tune import Measure, tune, tuned_plan
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
 

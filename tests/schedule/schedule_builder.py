@@ -2,14 +2,13 @@
 
 from hypothesis import strategies as st
 
-from edgetune.serving.clock import EventClock
-from edgetune.serving.supervision import Supervision
+from edgetune.serving.clock import EventClock, Supervision
 from edgetune.stages.schedule.loop import ScheduleLoop
-from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import Layer, LayeredNetwork
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulatedTaskBackend
 from edgetune.stages.schedule.state import Parallelism
+from edgetune.stages.schedule.tasks import Machine
 
 MS = 1_000_000
 BYTES = st.integers(0, 60)

@@ -7,13 +7,13 @@ import pytest
 from schedule_builder import MS, batch, chain, layer, loop_of
 
 from edgetune.stages.schedule.best_schedule import MOST_TASKS, best_schedule, lower_bound_ns
-from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
 from edgetune.stages.schedule.plan import LayerSchedule, SchedulingProblem, Step
 from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.policies.optimum import Optimum
 from edgetune.stages.schedule.policies.reuse import Reuse
 from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.tasks import Machine
 
 
 def problem(networks, requests, *, budget_bytes=1000, workers=2, **options):

@@ -13,11 +13,18 @@ from onnx import helper
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.errors import InputError
-from edgetune.stages.schedule import sampling
-from edgetune.stages.schedule.costs import host_of, networks_of, wholes_of, with_safety
-from edgetune.stages.schedule.machine import Machine
-from edgetune.stages.schedule.measure import LayerOptions, measure_machine, measure_network
+from edgetune.stages.schedule import layer_worker
+from edgetune.stages.schedule.costs import (
+    LayerOptions,
+    host_of,
+    measure_machine,
+    measure_network,
+    networks_of,
+    wholes_of,
+    with_safety,
+)
 from edgetune.stages.schedule.network import Layer
+from edgetune.stages.schedule.tasks import Machine
 from edgetune.stats import StoppingRule, find_warmup, summarise
 from edgetune.workloads.partition.check import PrepareOptions
 from edgetune.workloads.partition.prepare import prepare
@@ -144,16 +151,16 @@ def test_whole_networks_have_a_row_for_each_form(branchy):
 @pytest.mark.parametrize(("share", "reason"), [(1.0, "100% of a stays cached"), (None, "does not say"), (0.01, None)])
 def test_a_file_that_stays_cached_is_no_storage(tmp_path, monkeypatch, share, reason):
     (tmp_path / "a").write_bytes(b"weights")
-    monkeypatch.setattr(sampling, "cached_share", lambda _: share)
-    said = sampling.why_not_cold([tmp_path / "a"])
+    monkeypatch.setattr(layer_worker, "cached_share", lambda _: share)
+    said = layer_worker.why_not_cold([tmp_path / "a"])
     assert said is None if reason is None else reason in said
 
 
 def test_sampling_ends_with_its_time(monkeypatch):
     clock = iter(np.arange(0.0, 100.0, 0.4))
-    monkeypatch.setattr(sampling.time, "perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr(layer_worker.time, "perf_counter", lambda: float(next(clock)))
     rising = iter(range(1, 100))  # never steady
-    samples = sampling.sampled(StoppingRule(maximum=50), 3.0, lambda: float(next(rising)))
+    samples = layer_worker.sampled(StoppingRule(maximum=50), 3.0, lambda: float(next(rising)))
     assert len(samples) == 6 + 7  # the clock is looked at from the sixth on: 0.4 s then, and 3.2 s seven later
 
 

@@ -17,7 +17,7 @@ from edgetune.errors import DeviceError, InputError
 from edgetune.processes.cgroup import memory_limits
 from edgetune.stages.schedule import cgroups, weights
 from edgetune.stages.schedule.budget import Adaptation, MemorySensor, PressureObserver, Reading
-from edgetune.stages.schedule.limit import make_limit
+from edgetune.stages.schedule.cgroups import make_limit
 from edgetune.stages.schedule.weights import MappedWeights
 from edgetune.units import NS
 

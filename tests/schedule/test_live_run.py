@@ -22,7 +22,7 @@ from onnx import helper, parser
 
 from edgetune.errors import InfeasibleError, InputError, PartialError
 from edgetune.stages.schedule import worker
-from edgetune.stages.schedule.limit import make_limit
+from edgetune.stages.schedule.cgroups import make_limit
 from edgetune.stages.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
 from edgetune.stages.schedule.network import least_budget_bytes
 from edgetune.stages.schedule.policies import POLICIES
@@ -307,7 +307,7 @@ def test_an_input_that_cannot_be_made_up_is_to_be_given_in_the_jobs_file(tmp_pat
 
 HEAVY = (
     "importlib.metadata", "email", "csv", "zipfile", "pydantic", "yaml", "typer", "rich", "scipy", "pyarrow", "onnx",
-    "psutil", "torch", "ortools", "edgetune.artifacts.header", "edgetune.stages.schedule.optimum",
+    "psutil", "torch", "ortools", "edgetune.artifacts.header", "edgetune.stages.schedule.best_schedule",
     "edgetune.stages.schedule.simulation",
 )  # fmt: skip
 

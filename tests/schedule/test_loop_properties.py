@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedule_builder import MS, FirstCome, graphs, loop_of
 
-from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import least_budget_bytes
 from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.tasks import Machine
 
 
 @st.composite

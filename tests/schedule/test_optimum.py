@@ -8,15 +8,15 @@ from schedule_builder import MS, batch, chain, layer
 
 from contracts.schedule_contract import SchedulePolicyContract
 from edgetune.errors import DeviceError
-from edgetune.stages.schedule.machine import Machine
+from edgetune.stages.schedule.best_schedule import optimum
 from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
-from edgetune.stages.schedule.optimum import optimum
 from edgetune.stages.schedule.plan import SchedulingProblem
 from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.policies.optimum import Optimum
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulationCase, simulate
 from edgetune.stages.schedule.state import Parallelism
+from edgetune.stages.schedule.tasks import Machine
 
 pytest.importorskip("ortools", reason="the optimum needs OR-Tools: pip install 'edgetune[optimum]'")
 

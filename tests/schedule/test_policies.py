@@ -5,7 +5,6 @@ import pytest
 from contracts.schedule_contract import SchedulePolicyContract
 from edgetune.serving.clock import EventClock
 from edgetune.stages.schedule.loop import ScheduleLoop
-from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import Layer, LayeredNetwork
 from edgetune.stages.schedule.policies import POLICIES, make_policy
 from edgetune.stages.schedule.policies.policy import taken_by
@@ -13,6 +12,7 @@ from edgetune.stages.schedule.policies.request_order import PASSES
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulatedTaskBackend
 from edgetune.stages.schedule.state import Parallelism
+from edgetune.stages.schedule.tasks import Machine
 from edgetune.units import NS
 
 

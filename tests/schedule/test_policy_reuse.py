@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from contracts.schedule_contract import made_networks
 from edgetune.serving.clock import EventClock
 from edgetune.stages.schedule.loop import ScheduleLoop
-from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.memory_accounting import MemoryAccounting
 from edgetune.stages.schedule.network import Layer, LayeredNetwork, least_budget_bytes
 from edgetune.stages.schedule.policies import make_policy
@@ -15,7 +14,7 @@ from edgetune.stages.schedule.policies.request_order import PASSES
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulatedTaskBackend
 from edgetune.stages.schedule.state import Parallelism
-from edgetune.stages.schedule.tasks import LayerTask
+from edgetune.stages.schedule.tasks import LayerTask, Machine
 from edgetune.units import NS
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.timeline import Timeline, TimelineRow
-from edgetune.stages.schedule.summary import summarise
+from edgetune.stages.schedule.timeline import summarise
 from edgetune.workflows.report.timeline import compared, missed_cell
 
 

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from schedule_builder import MS, batch, chain, layer, loop_of
 
 from edgetune.serving.clock import EventClock
-from edgetune.stages.schedule.machine import FITS, Machine, Paging
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.simulation import SimulatedTaskBackend, SimulationCase, simulate
-from edgetune.stages.schedule.tasks import LayerTask, RequestRecord
+from edgetune.stages.schedule.tasks import FITS, LayerTask, Machine, Paging, RequestRecord
 
 NET = LayeredNetwork(
     "net",

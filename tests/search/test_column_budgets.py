@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.artifacts.column_budgets import COLUMN_BUDGETS
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.io import read, write
 from edgetune.artifacts.plan import Plan
-from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.problem import COLUMN_BUDGETS, Problem
 from edgetune.artifacts.profile import KIND, VERSION, Profile, ProfileRow
 from edgetune.cli.main import run
 from edgetune.errors import InputError

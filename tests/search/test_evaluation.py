@@ -24,12 +24,14 @@ from edgetune.stages.search.evaluation.problems import (
     STUDY_PAIRS,
     Measured,
     ProblemSet,
+    best_answers,
+    excess_of,
     fulcrum_problems,
+    judge_answers,
     power_budgets_w,
 )
 from edgetune.stages.search.evaluation.results import evaluation_figure, merits
 from edgetune.stages.search.evaluation.runner import EvaluationConditions, EvaluationProgress, EvaluationRunner, truths
-from edgetune.stages.search.evaluation.truth import best_answers, excess_of, judge_answers
 from edgetune.stages.search.history import half_of
 from edgetune.stages.search.problem import Judgement, judge, judge_pair
 

@@ -14,7 +14,7 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
 from edgetune.stages.search.space import Space
-from edgetune.stages.search.strategies import STRATEGIES, als, studies
+from edgetune.stages.search.strategies import STRATEGIES, als, baselines
 from edgetune.stages.search.strategies.gmd import Gmd
 
 SMALL = [
@@ -357,7 +357,7 @@ def test_als_study_takes_its_front_from_unmeasured_points(monkeypatch):
         fronts.append(set(map(int, rows)))
         return als.front(rows, cost, power_w)
 
-    monkeypatch.setattr(studies, "front", noted)
+    monkeypatch.setattr(baselines, "front", noted)
     monkeypatch.setattr("edgetune.stages.search.strategies.power_train_network.EPOCHS", 5)
     space_points = list(TRAIN)
     taken = asked("als-study", Problem("train", power_budget_w=30.0), TRAIN, seed=1)

@@ -20,8 +20,8 @@ from edgetune.errors import InputError
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.evaluation.answering import Contender, answer_each, answer_once
 from edgetune.stages.search.evaluation.cases import ProfiledWorkload, cases_of
+from edgetune.stages.search.evaluation.problems import judge_answers
 from edgetune.stages.search.evaluation.runner import truths
-from edgetune.stages.search.evaluation.truth import judge_answers
 from edgetune.stages.search.problem import Judgement, judge
 from edgetune.stages.search.space import Space, offered_space
 from edgetune.stages.search.strategies import STRATEGIES, nn, power_train_network

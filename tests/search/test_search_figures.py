@@ -14,10 +14,9 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.plotting.figure_file import figure_bytes
-from edgetune.plotting.rows import rows_of
+from edgetune.plotting.gantt import rows_of
 from edgetune.stages.search.driver import SearchSettings, run_search
-from edgetune.stages.search.figures.front import front_figure
-from edgetune.stages.search.figures.steps import trace_figure
+from edgetune.stages.search.figures.front import front_figure, trace_figure
 from edgetune.workflows.figures import FIGURES
 
 TRAIN = Problem("train", power_budget_w=30.0)

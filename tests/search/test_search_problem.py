@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.artifacts.row_figures import energy_per_minibatch_j
+from edgetune.artifacts.repeats import energy_per_minibatch_j
 from edgetune.errors import InputError
 from edgetune.stages.search.problem import (
     Violation,

@@ -11,7 +11,7 @@ from edgetune.stages.search.answer import NothingFeasibleError
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.search.candidates import Candidates
-from edgetune.workflows.search.soaking import confirmed
+from edgetune.workflows.search.strategy_choice import confirmed
 
 PROBLEM = Problem("train", power_budget_w=20.0)
 ROWS = [

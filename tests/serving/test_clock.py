@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.serving.background_steps import steps_per_batch
 from edgetune.serving.clock import EventClock
+from edgetune.serving.requests import steps_per_batch
 
 
 def test_events_happen_in_order_of_time_and_ties_in_the_order_asked_for():

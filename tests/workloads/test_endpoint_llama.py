@@ -26,7 +26,7 @@ from edgetune.stats import median
 from edgetune.testing.fake_board import make_board
 from edgetune.workloads.endpoint import parse_endpoints
 from edgetune.workloads.endpoint_client import Client
-from edgetune.workloads.endpoint_server import StartedServer
+from edgetune.workloads.endpoint_streams import StartedServer
 
 pytestmark = [
     pytest.mark.slow,

@@ -8,8 +8,7 @@ from onnx_graphs import model, node
 from edgetune.stages.roofline.layers import join
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.graph_rows import rows_of_graph
-from edgetune.workloads.layer_times import OPTIMISATIONS, measure
-from edgetune.workloads.ort_layers import kernel_times, read_trace
+from edgetune.workloads.layer_times import OPTIMISATIONS, kernel_times, measure, read_trace
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.torch_layers import Event, node_times
 from edgetune.workloads.workload import LayerSampling, RunOptions

@@ -16,15 +16,15 @@ from onnx_graphs import model, node
 from torch_exports import NETWORKS as EXPORTS
 from torch_exports import export
 
-from edgetune.artifacts.scratch_folder import partial_folder
+from edgetune.artifacts.output_file import partial_folder
 from edgetune.errors import InputError
 from edgetune.workflows.schedule.networks import open_reference
 from edgetune.workloads import zoo
 from edgetune.workloads.network_inputs import random_inputs
 from edgetune.workloads.partition.check import PrepareOptions, run_layers
+from edgetune.workloads.partition.cut import _bounds
 from edgetune.workloads.partition.optimised import LEVELS
 from edgetune.workloads.partition.prepare import kept, prepare
-from edgetune.workloads.partition.rows import _bounds
 from edgetune.workloads.resolve import resolve
 
 PLAIN = PrepareOptions(optimise="basic")

@@ -8,8 +8,7 @@ from edgetune.artifacts import io
 from edgetune.artifacts.ops import OpsTable
 from edgetune.errors import InputError
 from edgetune.workloads.costs import operator_table
-from edgetune.workloads.resolve import resolve
-from edgetune.workloads.user_ops_table import with_ops
+from edgetune.workloads.resolve import resolve, with_ops
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO
 
 from edgetune.devices.guardian.protocol import HEARTBEAT_S, PROTOCOL, shortened
 from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError, NotRestoredError
+from edgetune.processes.messages import ReplyLines, signal_name
 from edgetune.processes.privilege import ask_root
-from edgetune.processes.replies import ReplyLines, signal_name
 
 _KINDS: tuple[type[EdgetuneError], ...] = (InputError, DeviceError, NotRestoredError)
 _ERRORS = {kind.__name__: kind for kind in _KINDS}

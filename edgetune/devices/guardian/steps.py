@@ -27,11 +27,11 @@ _STEPS = {
     "listed": "edgetune.devices.sysfs",
     "share_system": "edgetune.devices.guardian.lock",
     "journals_left": "edgetune.devices.guardian.journal",
-    "make_group": "edgetune.processes.group_steps",
-    "remove_group": "edgetune.processes.group_steps",
-    "write_group": "edgetune.processes.group_steps",
-    "systemd_answers": "edgetune.processes.group_steps",
-    "start_scope": "edgetune.processes.group_steps",
+    "make_group": "edgetune.processes.cgroup",
+    "remove_group": "edgetune.processes.cgroup",
+    "write_group": "edgetune.processes.cgroup",
+    "systemd_answers": "edgetune.processes.cgroup",
+    "start_scope": "edgetune.processes.cgroup",
 }
 """Every step and its module, which is imported when it is first asked for."""
 _DEVICE = re.compile(r"[a-z][a-z0-9:?=-]{0,63}")

@@ -12,8 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from edgetune.devices.capabilities import Absent, PowerSensor
-from edgetune.devices.clock import Clock, MonotonicClock
+from edgetune.devices.capabilities import Absent, Clock, MonotonicClock, PowerSensor
 from edgetune.devices.cpu import CpuLoad
 from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes

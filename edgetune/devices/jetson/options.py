@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from edgetune.devices.capabilities import Absent, PowerSensor
-from edgetune.devices.clock import Clock
+from edgetune.devices.capabilities import Absent, Clock, PowerSensor
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import InputError
 from edgetune.plugins import Registry

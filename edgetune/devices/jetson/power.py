@@ -20,8 +20,7 @@ from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from edgetune.devices.capabilities import Absent, PowerReading, PowerSensor
-from edgetune.devices.clock import Clock
+from edgetune.devices.capabilities import Absent, Clock, PowerReading, PowerSensor
 from edgetune.devices.jetson.rails import DEFAULT_REFRESH_S, VDDQ, Channel, Total, choose_total, find_channels, named
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.devices.telemetry import PolledRecording, SensorStoppedError, polled

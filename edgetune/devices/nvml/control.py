@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.capabilities import ModeSpace, check_mode
-from edgetune.devices.clock import Clock, MonotonicClock
+from edgetune.devices.capabilities import Clock, ModeSpace, MonotonicClock, check_mode
 from edgetune.devices.control import BoardControl, Snapshot
 from edgetune.devices.nvml.gpu import (
     AMPERE,

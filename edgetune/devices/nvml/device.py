@@ -11,8 +11,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from edgetune.devices.capabilities import ModeControl
-from edgetune.devices.clock import Clock, MonotonicClock
+from edgetune.devices.capabilities import Clock, ModeControl, MonotonicClock
 from edgetune.devices.cpu import CpuLoad
 from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource
 from edgetune.devices.direct_modes import DirectModes

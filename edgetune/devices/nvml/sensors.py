@@ -20,8 +20,7 @@ from contextlib import AbstractContextManager
 from itertools import pairwise
 from statistics import median
 
-from edgetune.devices.capabilities import Absent, PowerReading
-from edgetune.devices.clock import Clock
+from edgetune.devices.capabilities import Absent, Clock, PowerReading
 from edgetune.devices.nvml.gpu import (
     GRAPHICS_CLOCK,
     HW_POWER_BRAKE_NS,

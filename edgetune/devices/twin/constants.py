@@ -14,12 +14,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 
-from edgetune.artifacts.json_format import checked_values
+from edgetune.artifacts.formats import checked_values
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.choices import nearest
 from edgetune.devices.capabilities import ModeSpace
-from edgetune.devices.contention import Contention
+from edgetune.devices.device import Contention
 from edgetune.errors import InputError
 from edgetune.limits import read_file
 

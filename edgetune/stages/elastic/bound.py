@@ -24,15 +24,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from edgetune.errors import InfeasibleError
-from edgetune.stages.elastic.backend import Launch
-from edgetune.stages.elastic.gpu import Gpu
+from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask
 from edgetune.stages.elastic.model import GpuTimingModel, demand_of
 from edgetune.stages.elastic.multiprocessors import Multiprocessors
 from edgetune.stages.elastic.pieces import PieceShape, Sizes
 from edgetune.stages.elastic.policies.elastic import BlockTime, Elastic
-from edgetune.stages.elastic.policies.multistream import MultiStream
-from edgetune.stages.elastic.view import ElasticPolicy
-from edgetune.stages.elastic.work import Call, GpuTask
+from edgetune.stages.elastic.policies.simple import MultiStream
+from edgetune.stages.elastic.view import ElasticPolicy, Launch
 from edgetune.units import NS, format_si
 
 BOUNDED = (Elastic.name, MultiStream.name)

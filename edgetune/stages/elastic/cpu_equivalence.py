@@ -20,8 +20,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from edgetune.stages.elastic.abi import CONTROL, NO_QUOTA, Dim, packed
-from edgetune.stages.elastic.execution import (
+from edgetune.stages.elastic.gpu import Call, Logical, Pointer, Scalar
+from edgetune.stages.elastic.kernel import (
+    CONTROL,
+    NO_QUOTA,
+    CudaKernel,
+    Dim,
+    ElasticKernel,
+    TransformResult,
+    Variant,
+    packed,
+)
+from edgetune.stages.elastic.ptx.interpreter import PtxProgram
+from edgetune.stages.elastic.sample_launches import (
     FORWARD,
     LIMIT_S,
     REVERSE,
@@ -29,13 +40,10 @@ from edgetune.stages.elastic.execution import (
     CpuLaunch,
     CpuResult,
     ExecutionOrder,
+    SampleLaunch,
     Taking,
     chance,
 )
-from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
-from edgetune.stages.elastic.ptx.interpreter import PtxProgram
-from edgetune.stages.elastic.sample_launches import SampleLaunch
-from edgetune.stages.elastic.work import Call, Logical, Pointer, Scalar
 
 Shard = tuple[int, int]
 Answer = Literal["equal", "different", "racy", "fails", "no output"]

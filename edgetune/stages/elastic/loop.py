@@ -14,15 +14,24 @@ from dataclasses import dataclass
 
 from edgetune.errors import EdgetuneError, InputError, blaming
 from edgetune.serving.arrivals import parse_arrivals
-from edgetune.serving.clock import earliest_ns
+from edgetune.serving.clock import UNSUPERVISED, Supervision, earliest_ns
 from edgetune.serving.requests import DecisionOverhead, Outcome
-from edgetune.serving.supervision import UNSUPERVISED, Supervision
-from edgetune.stages.elastic.abi import NO_QUOTA, PER_THREAD
-from edgetune.stages.elastic.backend import GpuBackend, Launch, LaunchEvent, LaunchRecord, Record, RequestRecord
-from edgetune.stages.elastic.gpu import Gpu
-from edgetune.stages.elastic.task_state import Open, TaskProgress
-from edgetune.stages.elastic.view import Decision, ElasticPolicy, LaunchPiece, SetQuota, View
-from edgetune.stages.elastic.work import GpuTask
+from edgetune.stages.elastic.gpu import Gpu, GpuTask
+from edgetune.stages.elastic.kernel import NO_QUOTA, PER_THREAD
+from edgetune.stages.elastic.tasks import Open, TaskProgress
+from edgetune.stages.elastic.view import (
+    Decision,
+    ElasticPolicy,
+    GpuBackend,
+    Launch,
+    LaunchEvent,
+    LaunchPiece,
+    LaunchRecord,
+    Record,
+    RequestRecord,
+    SetQuota,
+    View,
+)
 from edgetune.units import NS
 
 _SLICE_NS = 10_000_000

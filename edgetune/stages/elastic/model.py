@@ -13,10 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.backend import Launch
-from edgetune.stages.elastic.gpu import Gpu, Resources, allocated, blocks_resident
+from edgetune.stages.elastic.gpu import Call, Gpu, Resources, allocated, blocks_resident
 from edgetune.stages.elastic.pieces import SATURATING_THREADS, WAIT_S
-from edgetune.stages.elastic.work import Call
+from edgetune.stages.elastic.view import Launch
 from edgetune.units import NS, format_bytes
 
 ASSUMED = Resources(registers_per_thread=32)

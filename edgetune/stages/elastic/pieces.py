@@ -25,8 +25,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
-from edgetune.stages.elastic.gpu import Gpu, Resources, blocks_resident
-from edgetune.stages.elastic.work import Call, Logical
+from edgetune.stages.elastic.gpu import Call, Gpu, Logical, Resources, blocks_resident
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from edgetune.stages.elastic.abi import PER_THREAD
-from edgetune.stages.elastic.gpu import Gpu, Resources, blocks_resident
+from edgetune.stages.elastic.gpu import Call, Gpu, Logical, Resources, blocks_resident
+from edgetune.stages.elastic.kernel import PER_THREAD
 from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape
-from edgetune.stages.elastic.work import Call, Logical
 
 
 def balance_score(gpu: Gpu, critical_blocks: int, critical_threads: int, blocks: int, threads: int) -> float:

@@ -20,12 +20,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from edgetune.serving.clock import EventClock, earliest_ns
-from edgetune.stages.elastic.abi import NO_QUOTA
-from edgetune.stages.elastic.backend import Launch, LaunchEvent, Residency
-from edgetune.stages.elastic.gpu import Gpu
+from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask
+from edgetune.stages.elastic.kernel import NO_QUOTA
 from edgetune.stages.elastic.model import BlockDemand, GpuTimingModel, demand_of
 from edgetune.stages.elastic.multiprocessors import BlockGroup, Multiprocessors, deal
-from edgetune.stages.elastic.work import Call, GpuTask
+from edgetune.stages.elastic.view import Launch, LaunchEvent, Residency
 from edgetune.units import NS
 
 

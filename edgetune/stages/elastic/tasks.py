@@ -1,10 +1,28 @@
-"""Makes tasks of a document of kernel tasks, and estimates how many launches they come to."""
+"""Makes tasks of a document of kernel tasks, and estimates how many launches they come to.
+
+The requests of one task, and which blocks of their kernels were launched.
+
+    arrived -> waiting ... | begun: blocks of call 0, of call 1, ... | all launched | answered, once all launches ended
+
+    CallBlocks(12)        [0 .. 12) left
+    take(4)               [0 .. 4) launched, [4 .. 12) left
+    take(6)               [0 .. 4) and [4 .. 10) launched
+    done(0)               [0 .. 4) ended
+
+No logical block is launched twice, and a request is answered only when all blocks of all its calls have ended. These
+are the leaves of the dynamic shaded binary tree of Miriam (Zhao et al., SenSys 2023): parts are taken from the front,
+so that nothing of the tree above them is needed. A part is cut only when it is taken, so that each may have the shape
+that fits at its time. A part whose launch failed counts as launched, for its blocks may have run, and running them
+twice may be wrong (a kernel that adds to its output).
+"""
 
 from __future__ import annotations
 
 import math
 import struct
+from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgetune import limits
@@ -12,11 +30,22 @@ from edgetune.artifacts.files import read_source
 from edgetune.artifacts.kernel_tasks import MDTB, KernelCall, KernelNetwork, KernelTasks
 from edgetune.errors import InputError, blaming
 from edgetune.serving.arrivals import parse_arrivals
-from edgetune.stages.elastic.gpu import Gpu, Resources
+from edgetune.serving.sources import ArrivalSource
+from edgetune.stages.elastic.gpu import (
+    Argument,
+    Call,
+    Gpu,
+    GpuTask,
+    KernelSequence,
+    Logical,
+    Pointer,
+    Resources,
+    Scalar,
+)
 from edgetune.stages.elastic.mdtb.networks import network as mdtb_network
 from edgetune.stages.elastic.model import ASSUMED, GpuTimingModel
 from edgetune.stages.elastic.pieces import PieceShape, about_s
-from edgetune.stages.elastic.work import Argument, Call, GpuTask, KernelSequence, Logical, Pointer, Scalar
+from edgetune.stages.elastic.view import Launch, TaskState
 from edgetune.units import format_duration
 
 _FORMATS: Mapping[str, str] = {
@@ -156,3 +185,188 @@ def _least_s(call: Call, gpu: Gpu) -> float:
     """Return the least time of a kernel, s: of launching it, or of running it and going on to the next."""
     blocks, usual = call.logical.blocks, GpuTimingModel()
     return max(usual.host_s, usual.gap_s + (about_s(gpu, call, PieceShape(blocks, 1, blocks)) or 0.0))
+
+
+class CallBlocks:
+    """All logical blocks of one call.
+
+    Args:
+        blocks: How many there are, at least one.
+
+    Raises:
+        ValueError: there is none.
+    """
+
+    def __init__(self, blocks: int) -> None:
+        if blocks < 1:
+            raise ValueError(f"a call has at least one logical block, not {blocks}")
+        self.left = blocks
+        """Logical blocks that are not taken yet: the last ones, as blocks are taken from the front."""
+        self._blocks = blocks
+        self._running: set[int] = set()
+        """First blocks of the parts that are launched and have not ended."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether all logical blocks have ended."""
+        return not self.left and not self._running
+
+    def take(self, count: int) -> int:
+        """Take the next logical blocks, which count as launched from now on; return the first of them.
+
+        Args:
+            count: From one to all that are left.
+
+        Raises:
+            ValueError: fewer are left, or none was asked for.
+        """
+        if not 1 <= count <= self.left:
+            raise ValueError(f"{count} logical blocks were to be taken where {self.left} are left")
+        first = self._blocks - self.left
+        self.left -= count
+        self._running.add(first)
+        return first
+
+    def done(self, first: int) -> None:
+        """Mark the part that begins with a block as ended, whether it failed or not.
+
+        Raises:
+            ValueError: it was not taken from here, or has ended already.
+        """
+        if first not in self._running:
+            raise ValueError(f"no part from block {first} on is running")
+        self._running.remove(first)
+
+
+@dataclass(slots=True, eq=False)
+class Open:
+    """A request with launches.
+
+    Args:
+        number: Its number among those of the task, from 0.
+        arrived_ns: Its arrival.
+        begun_ns: Its first launch.
+        calls: The blocks of its calls, as far as they were begun.
+        in_flight: Parts that were taken and have not ended.
+        launched: Whether all of its calls were launched to the end.
+        failure: Why it will have no answer; ``None`` so far.
+        failed_ns: When that became known.
+    """
+
+    number: int
+    arrived_ns: int
+    begun_ns: int
+    calls: list[CallBlocks] = field(default_factory=list)
+    in_flight: int = 0
+    launched: bool = False
+    failure: str | None = None
+    failed_ns: int = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it runs, and nothing more of it will."""
+        return not self.in_flight and (self.launched or self.failure is not None)
+
+
+class TaskProgress:
+    """The progress of a task: the part that policies see (``state``), and the part that only the loop needs.
+
+    Args:
+        task: The task.
+        source: Of its requests.
+
+    Raises:
+        ValueError: its network has no kernels.
+    """
+
+    def __init__(self, task: GpuTask, source: ArrivalSource) -> None:
+        if not task.network.calls:
+            raise ValueError(f"network {task.network.name} has no kernels")
+        self.task, self.source = task, source
+        self.arrived_ns: deque[int] = deque()
+        self.in_flight: deque[Launch] = deque()
+        self.state = TaskState(task, self.arrived_ns, left=task.network.calls[0].logical.blocks)
+        self.state.in_flight = self.in_flight
+        self.open: dict[int, Open] = {}
+        """Requests that have begun and are not answered, by number."""
+        self.idle_since_ns = 0
+        """When the task last became idle."""
+        self._begun = 0
+        self._current: Open | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request waits and none is open."""
+        return not (self.arrived_ns or self.open)
+
+    def begin(self, now_ns: int) -> Open:
+        """Begin the oldest waiting request."""
+        request = Open(self._begun, self.arrived_ns.popleft(), now_ns)
+        self.open[request.number] = request
+        self._begun += 1
+        self._current, self.state.request = request, request.number
+        return request
+
+    def drop(self) -> tuple[int, int]:
+        """Give up the oldest waiting request; return its number and arrival."""
+        self._begun += 1
+        return self._begun - 1, self.arrived_ns.popleft()
+
+    def current(self, now_ns: int) -> Open:
+        """Return the request that is being launched; where none is, begin the oldest waiting one."""
+        return self._current or self.begin(now_ns)
+
+    def take(self, request: Open, count: int) -> int:
+        """Take the next logical blocks of the call that is being launched; return the first of them.
+
+        Raises:
+            ValueError: fewer are left.
+        """
+        calls, state = self.task.network.calls, self.state
+        if state.call == len(request.calls):
+            request.calls.append(CallBlocks(calls[state.call].logical.blocks))
+        blocks = request.calls[-1]
+        first = blocks.take(count)
+        request.in_flight += 1
+        if blocks.left:
+            state.left = blocks.left
+        elif state.call + 1 < len(calls):
+            state.call += 1
+            state.left = calls[state.call].logical.blocks
+        else:
+            request.launched = True
+            self._leave()
+        return first
+
+    def end(self, launch: Launch, failure: str | None, now_ns: int) -> Open:
+        """Mark a launch as ended and return its request; of a request with a failure, no more is launched.
+
+        Raises:
+            RuntimeError: the request is answered, and not all of its logical blocks were launched and ended once.
+        """
+        request = self.open[launch.request]
+        request.calls[launch.call].done(launch.first)
+        request.in_flight -= 1
+        self._remove(launch)
+        if failure is not None and request.failure is None:
+            request.failure, request.failed_ns = failure, now_ns
+            if request is self._current:
+                self._leave()
+        if request.over and request.failure is None:
+            whole = len(request.calls) == len(self.task.network.calls)
+            if not whole or not all(each.finished for each in request.calls):
+                raise RuntimeError(f"request {request.number} of {self.task.name} ended with blocks never launched")
+        return request
+
+    def _remove(self, launch: Launch) -> None:
+        if self.in_flight[0].number == launch.number:  # nearly always: a stream is in order
+            self.in_flight.popleft()
+            return
+        place = next(at for at, each in enumerate(self.in_flight) if each.number == launch.number)
+        del self.in_flight[place]
+
+    def _leave(self) -> None:
+        """Stop launching the current request."""
+        state, calls = self.state, self.task.network.calls
+        self._current, state.request = None, None
+        state.call, state.left = 0, calls[0].logical.blocks

@@ -16,8 +16,8 @@ from typing import Any
 
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
 from edgetune.serving.requests import count_outcomes, first_failure, latencies_s, percentiles_s
-from edgetune.stages.elastic.backend import LaunchRecord, Record, Residency
-from edgetune.stages.elastic.policies.multistream import SOLO
+from edgetune.stages.elastic.policies.simple import SOLO
+from edgetune.stages.elastic.view import LaunchRecord, Record, Residency
 from edgetune.units import NS
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from edgetune.artifacts.mode import Mode
-from edgetune.serving.background_steps import steps_per_batch
+from edgetune.serving.requests import steps_per_batch
 
 HEADROOM = 0.1
 """Share of the latency budget, and of the time between batches, that a plan leaves free: the next minibatch may be

@@ -23,13 +23,16 @@ from edgetune.devices.cpu import usable_cpus
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.processes.child import Child
-from edgetune.processes.signal_pipe import SignalPipe
-from edgetune.processes.turn_signal import new_turn_signal
+from edgetune.processes.turn_signal import SignalPipe, new_turn_signal
 from edgetune.serving.sources import LineArrivals
-from edgetune.stages.interleave.backend import FinishedMinibatch, Minibatch
-from edgetune.stages.interleave.engines import ENGINES
-from edgetune.stages.interleave.live_tenants import LiveTenant, SavedCheckpoint
-from edgetune.stages.interleave.tenants import Inference
+from edgetune.stages.interleave.backend import (
+    ENGINES,
+    FinishedMinibatch,
+    Inference,
+    LiveTenant,
+    Minibatch,
+    SavedCheckpoint,
+)
 from edgetune.units import NS, format_duration
 
 _WORKER = "edgetune.stages.interleave.worker"

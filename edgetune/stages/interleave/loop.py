@@ -19,10 +19,24 @@ from edgetune.artifacts.run import RunRow
 from edgetune.serving.clock import earliest_ns
 from edgetune.serving.requests import Outcome
 from edgetune.serving.sources import ArrivalSource, LineArrivals
-from edgetune.stages.interleave.backend import FinishedMinibatch, Minibatch, MinibatchBackend
-from edgetune.stages.interleave.snapshot import InterleavePolicy, Serve, Snapshot, Train, Wait
-from edgetune.stages.interleave.tenant_state import DurationEstimate, InferenceTenant, TrainingTenant
-from edgetune.stages.interleave.tenants import Inference, Tenant, Training
+from edgetune.stages.interleave.backend import (
+    FinishedMinibatch,
+    Inference,
+    Minibatch,
+    MinibatchBackend,
+    Tenant,
+    Training,
+)
+from edgetune.stages.interleave.state import (
+    DurationEstimate,
+    InferenceTenant,
+    InterleavePolicy,
+    Serve,
+    Snapshot,
+    Train,
+    TrainingTenant,
+    Wait,
+)
 from edgetune.units import NS
 
 

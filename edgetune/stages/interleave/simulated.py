@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 
 from edgetune.artifacts.mode import Mode
 from edgetune.serving.clock import EventClock
-from edgetune.stages.interleave.backend import FinishedMinibatch, Minibatch
-from edgetune.stages.interleave.demand import NEVER_NS
-from edgetune.stages.interleave.tenants import Tenant
+from edgetune.stages.interleave.admission import NEVER_NS
+from edgetune.stages.interleave.backend import FinishedMinibatch, Minibatch, Tenant
 from edgetune.units import NS
 
 _ROUNDING_NS = 1e-3

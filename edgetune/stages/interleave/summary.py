@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.serving.requests import count_outcomes, first_failure, group_turns, latencies_s, percentiles_s
-from edgetune.stages.interleave.device_use import Occupancy, PowerUse, minibatches, occupancy, power_use, together
+from edgetune.stages.interleave.power import Occupancy, PowerUse, minibatches, occupancy, power_use, together
 
 
 @dataclass(frozen=True, slots=True)

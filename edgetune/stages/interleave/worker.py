@@ -23,10 +23,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from edgetune.artifacts.scratch_folder import scratch_folder
+from edgetune.artifacts.output_file import scratch_folder
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.processes.affinity import pin
 from edgetune.processes.messages import answer, decoded, encoded, pipes
+from edgetune.processes.start import pin
 from edgetune.processes.turn_signal import TurnSignal
 from edgetune.stages.interleave.sessions import InferenceServer, RequestHandlers, TrainingSession, describe_error
 from edgetune.visible import visible

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from edgetune.artifacts.header import DataWarning
-from edgetune.artifacts.plain import plain
 from edgetune.artifacts.profile import RAW_COLUMNS, Point, Profile, ProfileRow
-from edgetune.artifacts.repeats import SAME, rows_by_point, standing
-from edgetune.artifacts.row_figures import mean_minibatch_s
+from edgetune.artifacts.repeats import SAME, mean_minibatch_s, rows_by_point, standing
+from edgetune.artifacts.yaml_document import plain
 from edgetune.stages.profiling.comparison import CANNOT_TELL, join, verdict
 from edgetune.stages.profiling.ratio import Ratio
 

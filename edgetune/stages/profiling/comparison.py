@@ -14,8 +14,7 @@ from statistics import variance
 from typing import TypeAlias
 
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.artifacts.repeats import point_key, rows_by_point, standing, together
-from edgetune.artifacts.row_figures import energy_per_minibatch_j
+from edgetune.artifacts.repeats import energy_per_minibatch_j, point_key, rows_by_point, standing, together
 from edgetune.devices.cpu import BUSY_SHARE
 from edgetune.stages.profiling.ratio import (
     MANY_RATIOS,

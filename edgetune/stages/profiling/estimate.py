@@ -11,7 +11,7 @@ from statistics import fmean
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.artifacts.row_figures import mean_minibatch_s
+from edgetune.artifacts.repeats import mean_minibatch_s
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource, TableSource
 from edgetune.errors import InputError

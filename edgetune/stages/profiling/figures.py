@@ -2,30 +2,40 @@
 
 Each marker is one measured point. The front joins the points than which no other is both faster and thriftier, in
 steps, because between two measured modes there is none.
+
+Figure of a soak: time, power, temperature and clocks over the minutes that a point was kept running.
+
+Figure of a comparison: the ratio of each point with its interval, sorted, beside a line at 1.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, TypeAlias
 
-from edgetune.artifacts.mode import KNOBS
+from edgetune.artifacts.mode import KNOBS, SETTINGS
 from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.artifacts.repeats import one_per_point, point_key
 from edgetune.errors import InputError
-from edgetune.plotting.captions import legend_beside, note_left_out, set_title
 from edgetune.plotting.front import LEGEND, Place, draw_front, front_of, label_front, mode_label, ordered, scale_front
-from edgetune.plotting.labels import Label
-from edgetune.plotting.rows import name_rows
+from edgetune.plotting.gantt import name_rows, zoom_time
+from edgetune.plotting.labels import Label, legend_beside, note_left_out, plain_text, set_title
 from edgetune.plotting.style import (
     BLACK,
+    BLUE,
+    GREY,
     KNOB_LABELS,
+    VERMILLION,
     Figure,
     new_figure,
+    panels_of,
     scale_axis,
     series_style,
     spread_out,
     time_unit,
 )
+from edgetune.stages.profiling.comparison import CANNOT_TELL, Joined, PointComparison
+from edgetune.stages.profiling.soak import clocks_of, soak_sentence, soak_summary
 from edgetune.stats import median
 
 _MOST_PANELS = 12
@@ -196,3 +206,166 @@ def _interval(rows: Sequence[ProfileRow], factor: float) -> list[list[float]] | 
         below.append(max(factor * (row.minibatch_s - row.minibatch_ci95_low_s), 0.0))
         above.append(max(factor * (row.minibatch_ci95_high_s - row.minibatch_s), 0.0))
     return [below, above]
+
+
+_BINS = 200
+"""Medians drawn of times and power: a line of 100,000 minibatches shows its outliers only."""
+_MOST_ROWS = 6
+
+Line: TypeAlias = list[tuple[float, float]]
+"""Time, s, and value."""
+
+
+def soak_figure(profile: Profile) -> Figure:
+    """Return the figure of the soaks of a profile: a panel for each quantity, a line for each row.
+
+    Raises:
+        InputError: no row was soaked, or more than can be told apart.
+        DeviceError: matplotlib is missing.
+    """
+    rows = [row for row in profile.rows if row.look_s and row.times_s]
+    if not rows:
+        raise InputError("the profile has no soak to draw", "measure one: edgetune profile ... --soak 10m")
+    if len(rows) > _MOST_ROWS:
+        raise InputError(f"{len(rows)} soaks are more than one figure can show", "draw a table with fewer of them")
+    scale, time_name = (1 / 60, "minutes") if max(sum(row.times_s or ()) for row in rows) >= 300 else (1.0, "s")
+    factor, unit = time_unit(max(row.minibatch_s or 0.0 for row in rows))
+    panels = {
+        f"minibatch ({unit})": [_times(row, factor) for row in rows],
+        "power (W)": [_power(row) for row in rows],
+        "temperature (°C)": [_line(row, row.look_temp_c) for row in rows],
+    }
+    for name in dict.fromkeys(name for row in rows for name in row.look_clocks or ()):
+        panels[f"{name} (MHz)"] = [_line(row, clocks_of(row).get(name)) for row in rows]
+    panels = {label: lines for label, lines in panels.items() if any(lines)}
+    with new_figure((7.5, 0.9 + 1.5 * len(panels))) as figure:
+        grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False).flatten()
+        for axes, (label, lines) in zip(grid, panels.items(), strict=True):
+            for place, (row, line) in enumerate(zip(rows, lines, strict=True)):
+                drawn = [(time_s * scale, value) for time_s, value in line]
+                if drawn:
+                    style = {"color": series_style(place)["color"], "label": _name(row)}
+                    axes.plot(*zip(*drawn, strict=True), linewidth=1, **style)
+                    (marks,) = axes.plot(*zip(*drawn, strict=True), linestyle="none", marker=".", markersize=2, **style)
+                    name_rows(
+                        marks, [f"{_name(row)}\nat {at:.3g} {time_name}\n{label}: {value:.4g}" for at, value in drawn]
+                    )
+            axes.set_ylabel(label)
+            axes.ticklabel_format(axis="y", useOffset=False)
+        grid[-1].set_xlabel(f"time ({time_name})")
+        zoom_time(grid[-1])
+        found = soak_summary(rows[0]) if len(rows) == 1 else None
+        set_title(grid[0], _name(rows[0]) if found else "", soak_sentence(found) if found else "")
+        if len(rows) > 1:
+            legend_beside(figure, grid)
+    return figure
+
+
+def _name(row: ProfileRow) -> str:
+    return f"{row.workload} {row.task} batch {row.batch_size}" + (f" [{row.mode}]" if row.mode.settings() else "")
+
+
+def _times(row: ProfileRow, factor: float) -> Line:
+    """Return the times of minibatches, in the unit of ``factor``, when they ended."""
+    times_s = row.times_s or ()
+    return _binned([(end_s, factor * each_s) for end_s, each_s in zip(accumulate(times_s), times_s, strict=True)])
+
+
+def _power(row: ProfileRow) -> Line:
+    return _binned([(sample.time_s, round(sample.power_w, 3)) for sample in row.power_trace or ()])
+
+
+def _binned(line: Line) -> Line:
+    """Return the medians of runs of equally many values, at the time of the last of each."""
+    edges = sorted({len(line) * place // _BINS for place in range(_BINS + 1)})
+    return [(line[high - 1][0], median([value for _, value in line[low:high]])) for low, high in pairwise(edges)]
+
+
+def _line(row: ProfileRow, values: Sequence[float] | None) -> Line:
+    return [] if values is None else list(zip(row.look_s or (), values, strict=True))
+
+
+_STYLES: Mapping[str, tuple[str, str]] = {
+    "slower": (VERMILLION, "^"),
+    CANNOT_TELL: (GREY, "o"),
+    "faster": (BLUE, "v"),
+}
+_NAMED = 60
+"""Points up to which each is named; beyond, they are numbered from the fastest."""
+_NAME_CHARACTERS = 44
+_ROW_IN = 0.17
+_BAND = "#dedede"
+
+
+def comparison_figure(joined: Sequence[Joined], titles: Sequence[str], *, simulated: bool) -> Figure:
+    """Return the figure of one or several tables beside one baseline, a panel for each.
+
+    Args:
+        joined: The points of each table.
+        titles: A title for each panel.
+        simulated: Whether any figure comes from a model.
+
+    Raises:
+        InputError: there is no common point.
+        DeviceError: matplotlib is missing.
+    """
+    if not any(each.points for each in joined):
+        raise InputError("there is no common point to draw", "compare tables that share points")
+    most = max(len(each.points) for each in joined)
+    height_in = 1.4 + max(most * _ROW_IN, 0.8) if most <= _NAMED else 5.5
+    with new_figure((3.0 + 4.2 * len(joined), height_in)) as figure:
+        panels = panels_of(figure, 1, len(joined), sharex=True)[0]
+        for axes, each, title in zip(panels, joined, titles, strict=True):
+            _draw(axes, each)
+            set_title(axes, "SIMULATED" if simulated else "", title)
+        legend_beside(figure, panels, tuple(_STYLES))
+        notes = [f"{len(each.only_before)} points of the baseline and {len(each.only_after)} others are in one table "
+                 f"only, {len(each.failed)} failed" for each in joined
+                 if each.only_before or each.only_after or each.failed]  # fmt: skip
+        note_left_out(figure, list(dict.fromkeys(notes)))
+    return figure
+
+
+def _draw(axes: Any, joined: Joined) -> None:
+    points = sorted(joined.points, key=lambda each: each.ratios["time"].ratio)
+    named, total = len(points) <= _NAMED, len(joined.points)
+    for verdict, (colour, marker) in _STYLES.items():
+        places = [place for place, each in enumerate(points) if each.verdict() == verdict]
+        ratios = [points[place].ratios["time"] for place in places]
+        if not places:
+            continue
+        reach = [[each.ratio - (each.low or each.ratio) for each in ratios],
+                 [(each.high or each.ratio) - each.ratio for each in ratios]]  # fmt: skip
+        _, _, bars = axes.errorbar(
+            [each.ratio for each in ratios], places, xerr=reach, linestyle="none", marker=marker, color=colour,
+            label=verdict, markersize=5 if named else 3, elinewidth=1.1 if named else 0.4, capsize=2 if named else 0,
+        )  # fmt: skip
+        for bar in bars:
+            bar.set_alpha(1.0 if named else 0.35)
+    overall = joined.overall(disturbed=True)
+    if overall is not None and overall.low is not None and overall.high is not None:
+        axes.axvspan(overall.low, overall.high, color=_BAND, linewidth=0, zorder=0.5, label="all points, 95 %")
+    axes.axvline(1.0, color=BLACK, linewidth=0.9, zorder=5)
+    axes.set_xlabel("time relative to the baseline, 95 % interval")
+    axes.set_ylim(-0.8, total - 0.2)
+    if named:
+        head, names = _names(points)
+        axes.set_yticks(range(total), names, fontsize=7.0)
+        axes.set_ylabel(head)
+    else:
+        axes.set_ylabel(f"{total} points, from the fastest ratio to the slowest")
+
+
+def _names(points: Sequence[PointComparison]) -> tuple[str, list[str]]:
+    """Return what tells points from each other: the names of settings, and their values for each point."""
+    settings = [{"workload": point.workload, "task": point.task, "batch_size": point.batch_size}
+                | {name: point.mode.settings().get(name) for name in SETTINGS}
+                for point in (each.point for each in points)]  # fmt: skip
+    varying = [name for name in settings[0] if len({each[name] for each in settings}) > 1] or ["batch_size"]
+    heads = [KNOB_LABELS.get(name, name) for name in varying]
+    return " / ".join(heads), [plain_text(" / ".join(_cell(each[name]) for name in varying), _NAME_CHARACTERS)
+                               for each in settings]  # fmt: skip
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -2,28 +2,41 @@
 
 The child keeps the network loaded while only the power mode changes, which is most of a sweep. A failure costs the
 point it happened at: the process is killed with all it started, and the next point gets a fresh one.
+
+Builds the TensorRT engines of a network before a sweep, without the time limit of a point.
+
+Times of a network's layers on a device: measured in a child process, or from a twin's model.
 """
 
 from __future__ import annotations
 
 import contextlib
+import select
+import statistics
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import asdict, replace
 from typing import Any
 
+from edgetune.artifacts.layers import LayerTime, LayerTimes
+from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.cpu import usable_cpus
-from edgetune.devices.device import LiveSource, Minibatches
+from edgetune.devices.device import Device, LayerSource, LiveSource, Minibatches
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.processes.child import Child
 from edgetune.processes.families import family
+from edgetune.stages.profiling.measure import apply_mode
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.units import format_duration
+from edgetune.units import format_duration, format_si
+from edgetune.workloads.costs import operator_table
+from edgetune.workloads.engines import BuiltEngine
 from edgetune.workloads.kernels import parse_kernel
 from edgetune.workloads.onnx_file import stored_precisions, with_batch
 from edgetune.workloads.resolve import KINDS
-from edgetune.workloads.workload import LayerSampling, Workload
+from edgetune.workloads.workload import BatchLimits, LayerSampling, Workload
 
 WORKER = "edgetune.stages.profiling.worker:Session"
 """What the child runs."""
@@ -219,3 +232,114 @@ class ChildRunner:
     def close(self) -> None:
         """Leave the workload loaded for the next mode; end one that runs by itself."""
         self._supervisor.release()
+
+
+_POLL_INTERVAL_S = 1.0
+_LONGEST_BUILD_S = 6 * 3600.0
+
+
+def inspect_engine(source: LiveSource, workload: Workload, options: ProfileOptions) -> BatchLimits:
+    """Return the batch sizes that an engine file takes, read in a child process.
+
+    Raises:
+        InputError: the engine cannot be loaded.
+        DeviceError: a library or the GPU is missing.
+    """
+    with closing(Supervisor(source, workload, options)) as supervisor:
+        command = {**supervisor.load_command(Point(workload.name, "infer", 1, Mode())), "command": "limits"}
+        return BatchLimits(**supervisor.ask(command, deadline_s=time.monotonic() + options.point_timeout_s)["limits"])
+
+
+def build(
+    source: LiveSource, workload: Workload, options: ProfileOptions, point: Point, on_wait: Callable[[float], None]
+) -> BuiltEngine:
+    """Build the engine of a point in a child process, or find it among those built earlier.
+
+    Args:
+        source, workload, options: See ``Supervisor``.
+        point: Its batch size counts, and the number of cores of its mode.
+        on_wait: Called about once a second with the time since the start, s.
+
+    Raises:
+        InputError: the network cannot be built, or building takes more than six hours.
+        DeviceError: a library or the GPU is missing.
+    """
+    begun_s = time.monotonic()
+    child = Child(WORKER, environment=source.environment)
+    try:
+        child.send(Supervisor(source, workload, options).load_command(point))
+        while (waited_s := time.monotonic() - begun_s) < _LONGEST_BUILD_S:
+            select.select([child], [], [], _POLL_INTERVAL_S)
+            for reply in child.received():
+                return BuiltEngine(**reply["built"])
+            on_wait(waited_s)
+    finally:
+        child.close()
+    raise InputError(
+        f"the engine of {workload.reference} was not built within {format_duration(_LONGEST_BUILD_S)}",
+        "build it with trtexec, and name the .engine file",
+    )
+
+
+_USUAL = LayerSampling()
+_ONE_BY_ONE = {"CUDA_LAUNCH_BLOCKING": "1"}
+"""ONNX Runtime times a CUDA kernel on the CPU, where launching it does not wait for it, unless CUDA is told so. Source:
+NVIDIA, CUDA C++ Programming Guide, "CUDA environment variables"."""
+
+
+def layer_times(
+    device: Device, workload: Workload, point: Point, options: ProfileOptions | None = None,
+    how: LayerSampling = _USUAL, *, on_phase: Callable[[str], None] = lambda _: None,
+) -> LayerTimes:  # fmt: skip
+    """Return the time of each layer of a network at a point; the device's mode is restored afterwards.
+
+    The same point runs again without the runtime's profiler, to measure the profiler's overhead.
+
+    Args:
+        device: Where to measure.
+        workload: A network, as ``point`` names it.
+        point: Task, batch size and mode.
+        options: Inputs, dimensions, seed, precision and how long it may take.
+        how: Number of minibatches, and how far ONNX Runtime may change the graph.
+        on_phase: Called once the time of the whole network is known, with what follows in words.
+
+    Raises:
+        InputError: the device only has a table, the workload has no graph, or it cannot be run.
+        DeviceError: a library is missing, or the mode cannot be set.
+    """
+    options = options or ProfileOptions()
+    source = device.source
+    if not isinstance(source, (LiveSource, LayerSource)):
+        raise InputError(f"{device.name} cannot measure times of layers", "measure them on the host or a board")
+    with device.exclusive(), contextlib.ExitStack() as afterwards:
+        if not isinstance(device.modes, Absent):
+            afterwards.callback(device.modes.restore)
+        apply_mode(device, point.mode)
+        if isinstance(source, LayerSource):
+            table = operator_table(
+                workload, point.task, point.batch_size, precision=options.precision, dimensions=options.dimensions
+            )
+            return source.layer_times(table)
+        return _live(source, workload, point, options, how, on_phase=on_phase)
+
+
+def _live(
+    source: LiveSource, workload: Workload, point: Point, options: ProfileOptions, how: LayerSampling, *,
+    on_phase: Callable[[str], None],
+) -> LayerTimes:  # fmt: skip
+    waits = point.task == "infer" and "CUDAExecutionProvider" in source.ort_providers
+    profiled = replace(source, environment={**source.environment, **_ONE_BY_ONE}) if waits else source
+    with contextlib.closing(Supervisor(source, workload, options)) as supervisor:
+        runner = supervisor.open(point)
+        runner.run(how.warmup)
+        alone = runner.run(how.minibatches)
+    undisturbed_s = statistics.median(
+        1e-9 * (end_ns - start_ns) for start_ns, end_ns in zip(alone.start_ns, alone.end_ns, strict=True)
+    )
+    count = how.warmup + how.minibatches
+    on_phase(f"{workload.name}: {format_si(undisturbed_s, 's')} per minibatch; {count} with the runtime's profiler")
+    with contextlib.closing(Supervisor(profiled, workload, options)) as supervisor:
+        found = supervisor.layers(point, how)
+    times = tuple(LayerTime(**{**time, "rows": tuple(time["rows"])}) for time in found["times"])
+    cautions = [*found["cautions"], *(["kernels ran one at a time, each waited for"] if waits else [])]
+    return LayerTimes(**{**found, "times": times, "cautions": tuple(cautions), "undisturbed_s": undisturbed_s})

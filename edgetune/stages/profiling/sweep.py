@@ -20,13 +20,20 @@ from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource, TableSource
 from edgetune.errors import InputError
 from edgetune.stages.profiling.disturbances import check_possible, contention_warning, describe_contention
-from edgetune.stages.profiling.identity import identify, identity_sha256, origin_of, partial_points, points_sha256
 from edgetune.stages.profiling.journal import Journal, discard_journal
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.point_state import PointState
 from edgetune.stages.profiling.profiler import Profiler, open_profiler
 from edgetune.stages.profiling.queue import Queue, Visit, between_rounds, disagreements, visits
-from edgetune.stages.profiling.sweep_journal import SweepJournalEntry, open_journal
+from edgetune.stages.profiling.sweep_journal import (
+    SweepJournalEntry,
+    identify,
+    identity_sha256,
+    open_journal,
+    origin_of,
+    partial_points,
+    points_sha256,
+)
 from edgetune.stats import median
 from edgetune.workloads.costs.ops_table import time_warnings
 from edgetune.workloads.network_inputs import describe_inputs

@@ -18,7 +18,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent, PowerReading, PowerRecording
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import DeviceError
-from edgetune.processes.memory import gpu_peak_bytes, peak_bytes, reset_peaks
+from edgetune.processes.families import gpu_peak_bytes, peak_bytes, reset_peaks
 from edgetune.stages.profiling.disturbances import ContentionWatch, ThrottleWatch, describe_contention
 from edgetune.stages.profiling.energy import PowerFigures, window_figures
 

@@ -16,8 +16,8 @@ from dataclasses import asdict
 from typing import Any
 
 from edgetune.errors import InputError
-from edgetune.processes.affinity import pin
-from edgetune.processes.memory import give_back, gpu_peak_bytes, reset_peaks, without_collections
+from edgetune.processes.families import give_back, gpu_peak_bytes, reset_peaks, without_collections
+from edgetune.processes.start import pin
 from edgetune.workloads.engines import BuiltStep
 from edgetune.workloads.steps import open_step
 from edgetune.workloads.torch_required import Step, TimedSteps

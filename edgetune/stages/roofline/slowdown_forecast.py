@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import ProfileRow
+from edgetune.artifacts.repeats import energy_per_minibatch_j, mean_minibatch_s
 from edgetune.artifacts.roofline import Roof
-from edgetune.artifacts.row_figures import energy_per_minibatch_j, mean_minibatch_s
 from edgetune.errors import InputError
 from edgetune.stages.roofline.balance import costs_of
 from edgetune.stages.roofline.clocks import HOST_KNOBS
-from edgetune.stages.roofline.explanations import possible_explanations, time_ratios
+from edgetune.stages.roofline.next_clocks import possible_explanations, time_ratios
 from edgetune.stages.roofline.placement import layers_time, require_placeable
 
 Array = NDArray[np.float64]

@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 from edgetune.errors import InfeasibleError
 from edgetune.processes.cgroup import memory_left_bytes
-from edgetune.processes.memory import counter_bytes
+from edgetune.processes.families import counter_bytes
 from edgetune.units import NS, format_bytes
 
 

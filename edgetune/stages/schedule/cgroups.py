@@ -2,6 +2,12 @@
 
 Version 1: Linux' admin-guide/cgroup-v1/memory.rst. Version 2: admin-guide/cgroup-v2.rst; a group with processes of its
 own cannot have limited groups below it there, so that a sibling is made, or systemd is asked for one.
+
+A real memory limit for one process: a control group of its own; else the runtime's own accounts alone.
+
+this process -- group/        memory: unlimited
+                  `-- edgetune-4711-0/   memory: 512 MiB, then swap; over that, the kernel kills what is in it
+                         the process that runs networks
 """
 
 from __future__ import annotations
@@ -9,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import signal
 import time
 from dataclasses import dataclass, replace
@@ -17,8 +24,18 @@ from types import TracebackType
 from typing import ClassVar, Literal, TypeVar
 
 from edgetune.errors import DeviceError
-from edgetune.processes.cgroup import read_number, read_table, read_words
-from edgetune.processes.group_steps import make_group, remove_group, start_scope, write_group
+from edgetune.processes.cgroup import (
+    GROUP_PREFIX,
+    make_group,
+    mount_of,
+    read_number,
+    read_table,
+    read_words,
+    remove_group,
+    start_scope,
+    systemd_answers,
+    write_group,
+)
 
 _EMPTIED_WITHIN_S = 5.0
 _MOVED_WITHIN_S = 5.0
@@ -279,3 +296,58 @@ def _write_if_there(path: Path, value: int) -> None:
 
 def _kills(group: Path) -> int | None:
     return read_table(group / "memory.events").get("oom_kill")
+
+
+def make_limit(limit_bytes: int, *, swap_bytes: int | None = None, root: Path = Path("/")) -> MemoryLimit:
+    """Return the strictest limit that this machine allows this user, to be entered with ``with``.
+
+    Args:
+        limit_bytes: Of memory, page cache among it.
+        swap_bytes: Of swap beside it; ``None`` for as much as the machine has.
+        root: Of the file system.
+    """
+    tried: list[str] = []
+    for group, version in ((GroupV1, 1), (GroupV2, 2)):
+        for parent in parents(root, version):
+            try:
+                sweep(parent, root)
+                return group(parent, limit_bytes, swap_bytes)
+            except OSError as error:
+                tried.append(f"{parent}: {error.strerror}")
+    mount = scopes(root)
+    if mount is not None:
+        return ScopeV2(root, mount, limit_bytes, swap_bytes)
+    return MemoryLimit("; ".join(tried) or "there is no control group for memory in which this user may make one")
+
+
+def parents(root: Path, version: int) -> list[Path]:
+    """Return the groups that a limited one can be made in: the own one, and of version 2 rather the one above it."""
+    mount = mount_of("memory", version, root)
+    if mount is None:
+        return []
+    own = mount.own
+    if version == 1:
+        return [own]
+    above = [own, own.parent] if own != mount.point else [own]
+    return [group for group in above if "memory" in read_words(group / "cgroup.subtree_control")]
+
+
+def sweep(parent: Path, root: Path) -> None:
+    """Remove empty groups of processes that have ended without removing them."""
+    for left in parent.glob(f"{GROUP_PREFIX}*-*"):
+        pid = left.name.removeprefix(GROUP_PREFIX).partition("-")[0]
+        if pid.isdecimal() and not (root / "proc" / pid).exists():
+            with contextlib.suppress(OSError):
+                remove_group(str(left))
+
+
+def scopes(root: Path) -> Path | None:
+    """Return where version 2 is mounted, if systemd can be asked for limited scopes in it."""
+    mount = mount_of("memory", 2, root)
+    if (
+        mount is None
+        or "memory" not in read_words(mount.point / "cgroup.controllers")
+        or shutil.which("busctl") is None
+    ):
+        return None
+    return mount.point if systemd_answers() else None

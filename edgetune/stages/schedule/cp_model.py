@@ -16,10 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem, Step
+from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem, Step, grid_ns
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.tasks import TaskKind, TaskRecord
-from edgetune.stages.schedule.time_grid import grid_ns
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, CpSolver, IntervalVar, IntVar

@@ -18,9 +18,8 @@ from typing import Any, Literal
 from edgetune.errors import EdgetuneError, InfeasibleError, InputError, PartialError
 from edgetune.processes.cgroup import memory_limits
 from edgetune.processes.child import Child
-from edgetune.stages.schedule.cgroups import CgroupFigures, Enforced, MemoryLimit
+from edgetune.stages.schedule.cgroups import CgroupFigures, Enforced, MemoryLimit, make_limit
 from edgetune.stages.schedule.executor import Form, environment_of
-from edgetune.stages.schedule.limit import make_limit
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.plan import LayerSchedule
 from edgetune.stages.schedule.requests import Request

@@ -14,10 +14,9 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.serving.clock import earliest_ns
+from edgetune.serving.clock import UNSUPERVISED, Supervision, earliest_ns
 from edgetune.serving.requests import DecisionOverhead, Outcome
 from edgetune.serving.sources import ListedRequests, RequestSource
-from edgetune.serving.supervision import UNSUPERVISED, Supervision
 from edgetune.stages.schedule.budget import check_budget
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.policies.policy import SchedulePolicy

@@ -12,17 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edgetune.errors import PartialError
-from edgetune.serving.clock import EventClock
+from edgetune.serving.clock import EventClock, Supervision
 from edgetune.serving.requests import DecisionOverhead
-from edgetune.serving.supervision import Supervision
 from edgetune.stages.schedule.loop import ScheduleLoop
-from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.memory_accounting import MemoryAccounting
 from edgetune.stages.schedule.network import Layer, LayeredNetwork
 from edgetune.stages.schedule.policies.policy import SchedulePolicy, taken_by
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.state import Parallelism
-from edgetune.stages.schedule.tasks import FinishedTask, LayerTask, Record, RequestRecord
+from edgetune.stages.schedule.tasks import FinishedTask, LayerTask, Machine, Record, RequestRecord
 from edgetune.units import NS, format_bytes
 
 _ROUNDING_NS = 1e-3

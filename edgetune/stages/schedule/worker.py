@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from edgetune.processes.memory import anonymous_bytes, peak_bytes
+from edgetune.processes.families import anonymous_bytes, peak_bytes
 from edgetune.processes.messages import answer, decoded, encoded, pipes
 from edgetune.processes.start import python_command
 from edgetune.stages.schedule.budget import MemoryInUse, MemorySensor, PressureObserver, left_bytes
@@ -112,7 +112,7 @@ class _Run:
 
     def run(self) -> dict[str, Any]:
         """Run it and return the last reply."""
-        from edgetune.serving.supervision import Supervision
+        from edgetune.serving.clock import Supervision
         from edgetune.stages.schedule.live import LiveTaskBackend
         from edgetune.stages.schedule.loop import ScheduleLoop
         from edgetune.stages.schedule.plan import schedule_from

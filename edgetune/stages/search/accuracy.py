@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
-from edgetune.artifacts.row_figures import energy_per_minibatch_j, mean_minibatch_s
+from edgetune.artifacts.repeats import energy_per_minibatch_j, mean_minibatch_s
 from edgetune.errors import InputError
 from edgetune.stages.search.problem import judge
 

@@ -18,14 +18,13 @@ from typing import Any
 
 from edgetune.artifacts import plan as plans
 from edgetune.artifacts import trace as traces
-from edgetune.artifacts.column_budgets import asked_budgets
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import SETTINGS
-from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Plan, SearchSummary
-from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.problem import Problem, asked_budgets
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import Trace, TraceRow
+from edgetune.artifacts.yaml_document import plain
 from edgetune.errors import EdgetuneError, InputError, NotRestoredError
 from edgetune.stages.search.answer import explain, plan_of, unjudged_warning
 from edgetune.stages.search.history import SearchHistory, usable

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.artifacts.row_figures import late_minibatch_s, mean_minibatch_s
+from edgetune.artifacts.repeats import late_minibatch_s, mean_minibatch_s
 from edgetune.artifacts.trace import TraceRow
 from edgetune.stages.search.problem import (
     Half,

@@ -23,12 +23,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from edgetune.artifacts.column_budgets import asked_budgets
-from edgetune.artifacts.problem import Objective, Problem
+from edgetune.artifacts.problem import Objective, Problem, asked_budgets
 from edgetune.artifacts.profile import ProfileRow, Task
-from edgetune.artifacts.row_figures import energy_per_minibatch_j, late_minibatch_s, mean_minibatch_s, tokens_per_j
+from edgetune.artifacts.repeats import energy_per_minibatch_j, late_minibatch_s, mean_minibatch_s, tokens_per_j
 from edgetune.errors import InputError
-from edgetune.serving.background_steps import steps_per_batch
+from edgetune.serving.requests import steps_per_batch
 
 KINDS: tuple[str, ...] = ("train", "infer", "train+infer", "infer+infer", "accuracy")
 PAIRS: tuple[str, ...] = ("train+infer", "infer+infer")

@@ -17,9 +17,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
-from edgetune.devices import discover
-from edgetune.devices.capabilities import Absent, PowerSensor
-from edgetune.devices.clock import MonotonicClock
+from edgetune.devices import device as discover
+from edgetune.devices.capabilities import Absent, MonotonicClock, PowerSensor
 from edgetune.devices.device import Device
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.jetson.control import JetsonControl

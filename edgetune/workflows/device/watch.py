@@ -1,21 +1,32 @@
-"""Takes the present readings of a device and of the machine around it, once per interval."""
+"""Takes the present readings of a device and of the machine around it, once per interval.
+
+Serves the present readings of a device to Prometheus, in its text format 0.0.4, on the loopback address only.
+
+Names follow https://prometheus.io/docs/practices/naming: base SI units, shares from 0 to 1, ``_total`` for counters.
+A reading is taken when it is asked for, so the server costs nothing in between.
+"""
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 from edgetune.devices.device import Device, LiveSource
-from edgetune.devices.machine import Machine, ProcessReading
 from edgetune.devices.sysfs import Sysfs
-from edgetune.devices.telemetry import Readings, read_telemetry
+from edgetune.devices.telemetry import Machine, ProcessReading, Readings, read_telemetry
 from edgetune.errors import InputError
 from edgetune.units import parse_time_s
+from edgetune.version import __version__
+from edgetune.visible import visible
 from edgetune.workflows.device.options import WatchOptions
 from edgetune.workflows.device_option import open_named
+from edgetune.workflows.reporting import Reporter
 
 _FIRST_LOAD_S = 0.2
 """Interval of the first load of the CPUs, s."""
@@ -94,3 +105,145 @@ def open_watched(opts: WatchOptions) -> WatchedDevice:
     if not isinstance(device.source, LiveSource):
         raise InputError(f"{device.name} has nothing to watch: it does not run by itself", "watch a real device")
     return WatchedDevice(device, Machine(Sysfs(Path(opts.root or "/"))), every_s, opts.count)
+
+
+ADDRESS = "127.0.0.1"
+_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """How the readings of one group are served.
+
+    Args:
+        name: Name of the metric.
+        label: Label that carries the name of a reading.
+        help: What it is.
+        scale: Factor from a reading to its base unit.
+        kind: Of Prometheus.
+    """
+
+    name: str
+    label: str
+    help: str
+    scale: float = 1.0
+    kind: str = "gauge"
+
+
+METRICS = {
+    "load_percent": Metric("edgetune_load_ratio", "part", "Share of the time that a part was busy.", 0.01),
+    "clocks_mhz": Metric("edgetune_clock_hertz", "clock", "Present clock.", 1e6),
+    "power_w": Metric("edgetune_power_watts", "rail", "Present power of a rail."),
+    "temperature_c": Metric("edgetune_temperature_celsius", "sensor", "Present temperature."),
+    "memory_bytes": Metric("edgetune_device_memory_bytes", "kind", "Memory of the accelerator."),
+    "machine_memory_bytes": Metric("edgetune_machine_memory_bytes", "kind", "Memory and swap of the machine."),
+    "throttling_events": Metric(
+        "edgetune_throttling_events_total", "counter", "Throttling events since boot.", kind="counter"
+    ),
+}
+"""How each group of numbers is served."""
+
+_THROTTLED = Metric("edgetune_throttled", "", "Whether something slows the device now.")
+_FAN = {
+    "speed_rpm": Metric("edgetune_fan_rpm", "", "Measured speed of the fan, revolutions per minute."),
+    "pwm": Metric("edgetune_fan_duty_ratio", "", "Drive of the fan, from 0 to 1.", 1 / 255),
+}
+_PROCESS_CPU = Metric("edgetune_process_cpu_ratio", "", "CPU time of a process of edgetune, in CPUs.", 0.01)
+_PROCESS_MEMORY = Metric("edgetune_process_resident_memory_bytes", "", "Resident memory of a process of edgetune.")
+
+Sample = tuple[Metric, Mapping[str, object], float]
+
+
+def exposition(watched: WatchedDevice, snapshot: Snapshot) -> str:
+    """Return readings in Prometheus' text format; a missing reading has no sample, a simulated one a label."""
+    device = watched.device
+    common: dict[str, object] = {"device": device.name, **({"simulated": "true"} if device.simulated else {})}
+    info = Metric("edgetune_device_info", "", "The device that is watched.")
+    about = {"description": device.description, "version": __version__}
+    lines, told = [], set[str]()
+    for metric, labels, value in ((info, about, 1.0), *sorted(_samples(snapshot), key=lambda each: each[0].name)):
+        if metric.name not in told:
+            told.add(metric.name)
+            lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
+        named = ",".join(f'{name}="{_escaped(str(text))}"' for name, text in {**labels, **common}.items())
+        lines.append(f"{metric.name}{{{named}}} {float(f'{value * metric.scale:.12g}')!r}")
+    return "\n".join(lines) + "\n"
+
+
+def _samples(snapshot: Snapshot) -> Iterator[Sample]:
+    for group, values in snapshot.groups.items():
+        for name, value in values.items():
+            metric = METRICS.get(group) or (_FAN.get(name) if group == "fan" else None)
+            if metric is not None and isinstance(value, (int, float)):
+                yield metric, ({metric.label: name} if metric.label else {}), value
+            elif group == "throttling_now" and isinstance(value, str):
+                yield _THROTTLED, {}, float(value != "none")
+    for each in snapshot.processes:
+        if each.edgetune:
+            labels = {"pid": each.pid, "program": " ".join(each.name.split()[:2])}  # without its arguments
+            yield _PROCESS_CPU, labels, each.cpu_percent
+            yield _PROCESS_MEMORY, labels, each.memory_bytes
+
+
+def _escaped(text: str) -> str:
+    return visible(text).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def serve(watched: WatchedDevice, port: int, reporter: Reporter) -> None:
+    """Answer ``GET /metrics`` until interrupted, or as many times as readings were asked for.
+
+    Raises:
+        InputError: the port is in use, or only root may take it.
+    """
+    watched.settle()
+    with _server(watched, port) as server:
+        reporter.info(f"serving {watched.device.name} at http://{ADDRESS}:{server.server_port}/metrics until Ctrl-C")
+        while watched.count is None or server.answered < watched.count:
+            server.handle_request()
+
+
+def _server(watched: WatchedDevice, port: int) -> _Server:
+    try:
+        return _Server(watched, port)
+    except PermissionError:
+        raise InputError(f"--prometheus {port}: only root may take this port", "name one above 1023") from None
+    except OSError as error:
+        raise InputError(f"--prometheus {port}: {error.strerror}", "name another port, or 0 for a free one") from None
+
+
+class _Server(HTTPServer):
+    """Counts the answered requests; one at a time, because sensors are slow and readings one state."""
+
+    def __init__(self, watched: WatchedDevice, port: int) -> None:
+        self.watched = watched
+        self.answered = 0
+        super().__init__((ADDRESS, port), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore a client that is gone; a device that is gone ends the server."""
+        del request, client_address
+        error = sys.exc_info()[1]
+        if error is not None and not isinstance(error, OSError):
+            raise error
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = 5
+    """Seconds that a client may take for its request: another one waits meanwhile."""
+
+    def do_GET(self) -> None:
+        """Send the present readings."""
+        if self.path.partition("?")[0] != "/metrics":
+            self.send_error(404, "the readings are at /metrics")
+            return
+        body = exposition(self.server.watched, self.server.watched.read()).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", _TYPE)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        self.server.answered += 1
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing."""

@@ -1,4 +1,7 @@
-"""``edgetune fleet start`` and ``join``: the scheduler, and a board that works for it until it is stopped."""
+"""``edgetune fleet start`` and ``join``: the scheduler, and a board that works for it until it is stopped.
+
+``edgetune fleet show`` and ``stop``.
+"""
 
 import asyncio
 import os
@@ -8,7 +11,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +23,8 @@ from edgetune.devices.guardian.lock import hold
 from edgetune.errors import DeviceError, ExitCode
 from edgetune.version import __version__
 from edgetune.workflows.device_option import open_named
-from edgetune.workflows.fleet.options import JoinOptions, StartOptions
+from edgetune.workflows.fleet.client import connect
+from edgetune.workflows.fleet.options import FleetOptions, JoinOptions, StartOptions
 from edgetune.workflows.fleet.task import Board
 from edgetune.workflows.fleet.wire import (
     FleetAddress,
@@ -31,7 +35,7 @@ from edgetune.workflows.fleet.wire import (
     parse_address,
     require_private,
 )
-from edgetune.workflows.profile.shard import board_name
+from edgetune.workflows.profile.tables import board_name
 from edgetune.workflows.reporting import Reporter
 
 _AGAIN_S = 5.0
@@ -81,7 +85,7 @@ def _cannot_listen(address: FleetAddress, why: BaseException) -> DeviceError:
 async def _schedule(address: FleetAddress, reporter: Reporter) -> None:
     from distributed.scheduler import DEFAULT_EXTENSIONS
 
-    from edgetune.workflows.fleet.worker import FleetScheduler
+    from edgetune.workflows.fleet.wire import FleetScheduler
 
     stopped = _stop_event()
     host, _, port = address.url.partition("://")[2].rpartition(":")
@@ -136,7 +140,7 @@ def facts_of(name: str, device: Device) -> dict[str, Any]:
 
 
 async def _work(url: str, security: Any, contact: tuple[str | None, int], board: Board, reporter: Reporter) -> None:
-    from edgetune.workflows.fleet.worker import BoardNanny
+    from edgetune.workflows.fleet.wire import BoardNanny
 
     stopped, said = _stop_event(), ""
     while not stopped.is_set():
@@ -220,3 +224,41 @@ RestartSec=10
 [Install]
 WantedBy=multi-user.target
 """
+
+
+def boards(opts: FleetOptions) -> list[dict[str, Any]]:
+    """Return what is known of each board.
+
+    Raises:
+        InputError, DeviceError: see ``connect``.
+    """
+    with connect(parse_address(opts.address, opts.tls)) as fleet:
+        return [dict(facts) for _, facts in sorted(fleet.present().items())]
+
+
+def lines_of(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return one line for each board."""
+    if not found:
+        return ["no board has joined"]
+    lines = []
+    for each in found:
+        l4t = f", L4T {each['l4t']}" if each.get("l4t") else ""
+        heat = "" if each.get("temp_c") is None else f", {each['temp_c']:.0f} C"
+        failed = f"; last failure: {each['failed']}" if each.get("failed") else ""
+        simulated = " SIMULATED" if each["simulated"] else ""
+        doing = each["doing"] or "idle"
+        lines.append(f"{each['board']}:{simulated} {each['description']}{l4t}{heat}: {doing}{failed}")
+    return lines
+
+
+def stop(opts: FleetOptions, reporter: Reporter) -> None:
+    """Stop the scheduler.
+
+    Raises:
+        InputError, DeviceError: see ``connect``.
+    """
+    with connect(parse_address(opts.address, opts.tls)) as fleet:
+        count = len(fleet.present())
+        with suppress(OSError, TimeoutError):
+            fleet.client.sync(fleet.client.scheduler.terminate)
+    reporter.info(f"the scheduler has stopped; {count} board{'s wait' if count != 1 else ' waits'} for the next one")

@@ -9,21 +9,20 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from edgetune.artifacts.file_hash import file_hash
+from edgetune.artifacts.files import file_hash
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.io import read_profile
-from edgetune.artifacts.merging import first_difference
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
+from edgetune.artifacts.repeats import first_difference
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.profiling.boards import with_boards
 from edgetune.stages.profiling.estimate import SweepEstimate
-from edgetune.stages.profiling.identity import grown, missing_points, points_sha256
 from edgetune.stages.profiling.point_state import Several
 from edgetune.stages.profiling.sweep import SweepProgress
+from edgetune.stages.profiling.sweep_journal import grown, missing_points, points_sha256
 from edgetune.units import parse_share
 from edgetune.version import __version__
-from edgetune.workflows.fleet.board_state import attempt_of
-from edgetune.workflows.fleet.client import Fleet, LostSchedulerError, connect
+from edgetune.workflows.fleet.client import Fleet, LostSchedulerError, attempt_of, connect
 from edgetune.workflows.fleet.sweep import GONE_S, FleetSweep, whole
 from edgetune.workflows.fleet.task import BESIDE, FILES
 from edgetune.workflows.fleet.wire import FleetAddress, parse_address
@@ -31,8 +30,7 @@ from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import profile_options
 from edgetune.workflows.profile.options import ConvergenceOptions, ProfileCommandOptions
 from edgetune.workflows.profile.profile import unfinished
-from edgetune.workflows.reporting import OnProgress, Reporter, SimulationLabel
-from edgetune.workflows.stopping import reporting_saved
+from edgetune.workflows.reporting import OnProgress, Reporter, SimulationLabel, reporting_saved
 from edgetune.workloads.model_storage import check_external
 from edgetune.workloads.onnx_file import parse_model
 from edgetune.workloads.resolve import names_path, resolve

@@ -15,14 +15,23 @@ from typing import Any
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.io import profile_of_bytes
-from edgetune.artifacts.merging import first_difference, merged
 from edgetune.artifacts.profile import KIND, VERSION, Point, Profile, ProfileRow
+from edgetune.artifacts.repeats import first_difference, merged
 from edgetune.errors import DeviceError, InputError, PartialError
 from edgetune.stages.profiling.boards import BoardFactors, choose_anchors, compare_boards
 from edgetune.stages.profiling.estimate import SweepEstimate
 from edgetune.stages.profiling.queue import Visit, anchor_visits, visits
-from edgetune.workflows.fleet.board_state import TRIES, Batch, BoardState, Waiting, attempt_of, batches_of
-from edgetune.workflows.fleet.client import Boards, Reply, none_joined
+from edgetune.workflows.fleet.client import (
+    TRIES,
+    Batch,
+    Boards,
+    BoardState,
+    Reply,
+    Waiting,
+    attempt_of,
+    batches_of,
+    none_joined,
+)
 from edgetune.workflows.fleet.task import to_point, visits_of
 
 GONE_S = 60.0

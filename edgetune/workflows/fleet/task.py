@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.plain import plain
 from edgetune.artifacts.profile import Point
+from edgetune.artifacts.yaml_document import plain
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.guardian.lock import hold
 from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError
@@ -29,11 +29,10 @@ from edgetune.processes.messages import die_with
 from edgetune.processes.user_folders import user_folder
 from edgetune.stages.profiling.boards import measured_by
 from edgetune.stages.profiling.estimate import estimate
-from edgetune.stages.profiling.identity import default_journal_path, identify, identity_sha256
 from edgetune.stages.profiling.journal import discard_journal
 from edgetune.stages.profiling.queue import Visit
 from edgetune.stages.profiling.sweep import request_header, sweep
-from edgetune.stages.profiling.sweep_journal import open_journal
+from edgetune.stages.profiling.sweep_journal import default_journal_path, identify, identity_sha256, open_journal
 from edgetune.version import __version__
 from edgetune.workflows.device_option import recovered
 from edgetune.workflows.output import begin_outputs

@@ -13,11 +13,10 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.run import KIND, VERSION, Run, RunRow
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.devices.capabilities import Absent
-from edgetune.devices.device import Device, LiveSource
-from edgetune.devices.discover import AUTO
+from edgetune.devices.device import AUTO, Device, LiveSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.serving.arrivals import ArrivalSpec, parse_arrivals
-from edgetune.stages.interleave.engines import ENGINES, Engine
+from edgetune.stages.interleave.backend import ENGINES, Engine
 from edgetune.stages.interleave.planner import refuse_other
 from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.power import Budgets
@@ -43,14 +42,12 @@ from edgetune.workflows.interleave.tenants import (
     tenants_of_options,
 )  # fmt: skip
 from edgetune.workflows.interleave.turns import InterleaveResult, InterleaveSetup, Turns
-from edgetune.workflows.kept_rows import FinishedRun, keep_rows, write_run
 from edgetune.workflows.load_warning import warn_of_load
-from edgetune.workflows.output import Target, check_outputs, choose_target
+from edgetune.workflows.output import FinishedRun, Target, check_outputs, choose_target, keep_rows, write_run
 from edgetune.workflows.parse_options import choose_modes, mode_here, parse_dimensions, profile_options
 from edgetune.workflows.profile.options import PointOptions
 from edgetune.workflows.profile.subject import check_command
-from edgetune.workflows.reporting import Reporter, SimulationLabel
-from edgetune.workflows.stopping import reporting_saved
+from edgetune.workflows.reporting import Reporter, SimulationLabel, reporting_saved
 from edgetune.workloads.paced_script import OTHERWISE
 
 _UNKEPT = "its measurements are lost. To keep them: edgetune profile MODEL -o FILE, then --profile FILE"

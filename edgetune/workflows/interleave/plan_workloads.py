@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from edgetune.artifacts.file_names import as_found, storable
+from edgetune.artifacts.files import as_found, storable
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import HalfFigures, Plan
 from edgetune.artifacts.profile import ProfileRow, Task

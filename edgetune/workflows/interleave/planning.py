@@ -1,22 +1,32 @@
-"""Plans a job from measured points: batch sizes and a mode that serve the tenants, else an error."""
+"""Plans a job from measured points: batch sizes and a mode that serve the tenants, else an error.
+
+The watchers of a run: the power sensor, and the planner for changing rates.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.plain import plain
-from edgetune.artifacts.row_figures import late_minibatch_s, mean_minibatch_s
-from edgetune.errors import InfeasibleError
+from edgetune.artifacts.repeats import late_minibatch_s, mean_minibatch_s
+from edgetune.artifacts.yaml_document import plain
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device
+from edgetune.errors import InfeasibleError, InputError
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.stages.interleave.admission import admit
+from edgetune.stages.interleave.backend import Inference, Tenant, Training
 from edgetune.stages.interleave.cycle import Cycle, CycleGoals, WorkloadPoint
 from edgetune.stages.interleave.explain import explain
-from edgetune.stages.interleave.planner import best_cycle, halves, tenants_of
+from edgetune.stages.interleave.live import LiveMinibatchBackend
+from edgetune.stages.interleave.loop import Watcher
+from edgetune.stages.interleave.planner import CycleChoice, CycleChooser, TenantNames, best_cycle, halves, tenants_of
 from edgetune.stages.interleave.policies.policy import guard_ns
-from edgetune.stages.interleave.power import Budgets
-from edgetune.stages.interleave.tenants import Inference, Tenant, Training
+from edgetune.stages.interleave.power import Budgets, PowerWatcher, SimulatedReadings
+from edgetune.stages.interleave.replan import Replanner
+from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
 from edgetune.units import format_duration, format_si
 from edgetune.workflows.interleave.points import TenantMeasurements
 
@@ -208,3 +218,55 @@ def cycle_figures(planned: InterleaveJob) -> dict[str, Any] | None:
     figures = {name: getattr(cycle, name) for name in (*named, "utilisation", "throughput_per_s", "power_w")}
     finite = {name: value if value is None or math.isfinite(value) else None for name, value in figures.items()}
     return {**finite, "infer": plain(cycle.infer), "train": plain(cycle.train)}
+
+
+InterleaveBackend = LiveMinibatchBackend | SimulatedMinibatchBackend
+WatcherOfTurn = Callable[[int], Watcher]
+"""Makes the watcher of a turn from its begin, ns. All that takes long is done before the turn begins."""
+REFRESH_S = 1.0
+"""How often a simulated sensor has a reading where the device does not say, s: as on a Jetson, see the twin."""
+
+
+def power_watcher(
+    device: Device, planned: InterleaveJob, backend: InterleaveBackend, stack: ExitStack
+) -> WatcherOfTurn | None:
+    """Open the sensor and return the watcher of power; ``None`` without a sensor."""
+    refresh_s = REFRESH_S if isinstance(device.power, Absent) else device.power.refresh_s
+    readings: Any = None
+    if not isinstance(backend, LiveMinibatchBackend):
+        readings = None if backend.power is None else SimulatedReadings(backend.power.mean_w, backend.now_ns())
+    elif not isinstance(device.power, Absent):
+        readings = _Recorded(stack.enter_context(device.power.record()))
+    return None if readings is None else lambda begin_ns: PowerWatcher(readings, refresh_s, begin_ns, planned.budgets)
+
+
+class _Recorded:
+    """Yields the new readings of a recording."""
+
+    def __init__(self, recording: Any) -> None:
+        self._recording, self._taken = recording, 0
+
+    def __call__(self, now_ns: int) -> Sequence[tuple[int, float]]:  # noqa: ARG002
+        """Return the readings since the last call."""
+        fresh = self._recording.readings[self._taken :]
+        self._taken += len(fresh)
+        return [(reading.time_ns, reading.power_w) for reading in fresh]
+
+
+def replanner(planned: InterleaveJob) -> WatcherOfTurn:
+    """Return the watcher that replans when the rate changes.
+
+    Raises:
+        InputError: several workloads answer requests, or no initial rate is known.
+    """
+    cycle, goals = planned.cycle, planned.goals
+    if cycle is None or cycle.rate_per_s is None or goals is None:
+        raise InputError("--adapt needs exactly one inference workload, with an arrival rate", "leave --adapt out")
+    tenants, known = planned.tenants, planned.known
+    names = TenantNames(tenants[0].name, known[0].workload.name)
+    if len(tenants) > 1:
+        train, size = tenants[1].name, tenants[1].batch_size
+        names = replace(names, train=train, train_workload=known[1].workload.name, train_size=size)
+    choices = CycleChooser(names, [row for each in known for row in each.rows], goals)
+    present, rate_per_s = CycleChoice(cycle, "fits"), cycle.rate_per_s
+    return lambda begin_ns: Replanner(names, choices, present, rate_per_s=rate_per_s, begin_ns=begin_ns)

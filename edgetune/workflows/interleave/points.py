@@ -19,10 +19,8 @@ from edgetune.artifacts.profile import Point, ProfileRow, Task
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, ModelSource, TableSource
 from edgetune.errors import InputError
-from edgetune.stages.interleave.backend import Minibatch
+from edgetune.stages.interleave.backend import Inference, LiveTenant, Minibatch, Tenant, Training
 from edgetune.stages.interleave.live import LiveMinibatchBackend
-from edgetune.stages.interleave.live_tenants import LiveTenant
-from edgetune.stages.interleave.tenants import Inference, Tenant, Training
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.point_state import OnState
 from edgetune.stages.profiling.profiler import Profiler, open_profiler

@@ -21,9 +21,8 @@ from edgetune.errors import InputError
 from edgetune.units import parse_time_s
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.interleave.plan_workloads import PlannedWorkload, Role, workloads_of
-from edgetune.workflows.profile.script import batch_option, command_of
-from edgetune.workloads.foreign_files import is_script
-from edgetune.workloads.model_file import require_file
+from edgetune.workflows.profile.commands import batch_option, command_of
+from edgetune.workloads.foreign_files import is_script, require_file
 from edgetune.workloads.paced_script import OTHERWISE
 from edgetune.workloads.resolve import resolve
 

@@ -8,18 +8,16 @@ from dataclasses import dataclass, field, replace
 from edgetune import limits
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.artifacts.row_figures import mean_minibatch_s
+from edgetune.artifacts.repeats import mean_minibatch_s
 from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.run import RunRow
-from edgetune.devices.contention import Contention
-from edgetune.devices.device import Device, ModelSource
+from edgetune.devices.device import Contention, Device, ModelSource
 from edgetune.errors import InputError
-from edgetune.processes.memory import without_collections
+from edgetune.processes.families import without_collections
 from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import ArrivalSource, LineArrivals
-from edgetune.stages.interleave.engines import Engine
+from edgetune.stages.interleave.backend import Engine, Inference, LiveTenant, Tenant
 from edgetune.stages.interleave.live import LiveMinibatchBackend
-from edgetune.stages.interleave.live_tenants import LiveTenant
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop, SharingOverhead, Watcher
 from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.policies.policy import guard_ns
@@ -31,16 +29,19 @@ from edgetune.stages.interleave.simulated import (
     Slowdown,
     resampled,
 )  # fmt: skip
-from edgetune.stages.interleave.tenants import Inference, Tenant
 from edgetune.stages.roofline.measure import idle_run
 from edgetune.stats import median, percentile
 from edgetune.units import NS, format_duration, format_si, parse_time_s
 from edgetune.workflows.interleave.options import InterleaveOptions
-from edgetune.workflows.interleave.planning import InterleaveJob
+from edgetune.workflows.interleave.planning import (
+    InterleaveBackend,
+    InterleaveJob,
+    WatcherOfTurn,
+    power_watcher,
+    replanner,
+)
 from edgetune.workflows.interleave.points import Measuring, apply_mode
-from edgetune.workflows.interleave.watchers import InterleaveBackend, WatcherOfTurn, power_watcher, replanner
-from edgetune.workflows.reporting import Reporter
-from edgetune.workflows.stopping import Stopping, noting_signals
+from edgetune.workflows.reporting import Reporter, Stopping, noting_signals
 
 
 class PointModel:

@@ -9,10 +9,17 @@ from functools import partial
 from typing import Any
 
 from edgetune.artifacts.files import write_atomically
-from edgetune.artifacts.json_format import json_document
+from edgetune.artifacts.formats import json_document
 from edgetune.errors import InfeasibleError, InputError, blaming
 from edgetune.stages.elastic import bench as benchmark
-from edgetune.stages.elastic.bench import PolicyBenchmark, WorkloadBenchmark
+from edgetune.stages.elastic.bench import (
+    BackendFactory,
+    PolicyBenchmark,
+    RequestLatencies,
+    WorkloadBenchmark,
+    runner,
+    simulated,
+)
 from edgetune.stages.elastic.bound import (
     BOUNDED,
     PreemptionCosts,
@@ -21,16 +28,14 @@ from edgetune.stages.elastic.bound import (
     measured_costs,
     simulated_costs,
 )
-from edgetune.stages.elastic.gpu import Gpu, find_gpu
+from edgetune.stages.elastic.gpu import Gpu, GpuTask, find_gpu
 from edgetune.stages.elastic.mdtb.networks import compiled_for
 from edgetune.stages.elastic.mdtb.workloads import SOURCE, WORKLOADS, TaskPair, workload
 from edgetune.stages.elastic.model import seen_by_policies
 from edgetune.stages.elastic.policies import POLICIES, make_policy
-from edgetune.stages.elastic.policies.multistream import SOLO
-from edgetune.stages.elastic.policies.persistent import Persistent
-from edgetune.stages.elastic.runner import BackendFactory, RequestLatencies, runner, simulated
+from edgetune.stages.elastic.policies.elastic import Persistent
+from edgetune.stages.elastic.policies.simple import SOLO
 from edgetune.stages.elastic.tasks import check_count
-from edgetune.stages.elastic.work import GpuTask
 from edgetune.units import format_duration, parse_time_s
 from edgetune.version import __version__
 from edgetune.workflows.kernels.gpu import gpu_conditions, opened
@@ -38,8 +43,7 @@ from edgetune.workflows.kernels.options import BenchOptions
 from edgetune.workflows.kernels.plan import assumed, within_of
 from edgetune.workflows.kernels.share import progress, simulated_conditions
 from edgetune.workflows.output import Target, check_outputs, choose_target
-from edgetune.workflows.reporting import Reporter, SimulationLabel
-from edgetune.workflows.stopping import STOPS, stop_code
+from edgetune.workflows.reporting import STOPS, Reporter, SimulationLabel, stop_code
 
 
 @dataclass(frozen=True, slots=True)

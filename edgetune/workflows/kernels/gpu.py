@@ -10,18 +10,17 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
-from edgetune.artifacts.plain import plain
+from edgetune.artifacts.yaml_document import plain
 from edgetune.errors import InputError
 from edgetune.processes.user_folders import user_folder
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda import calibrate as launch_costs
 from edgetune.stages.elastic.cuda import gpu_session
-from edgetune.stages.elastic.cuda.building import build
+from edgetune.stages.elastic.cuda.building import build, why_not_green
 from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, costs_of, costs_path, write_costs
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.driver import WITHOUT
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
-from edgetune.stages.elastic.cuda.green import why_not_green
 from edgetune.workflows.kernels.options import CalibrateOptions
 from edgetune.workflows.output import Target
 from edgetune.workflows.reporting import Reporter

@@ -12,18 +12,17 @@ from edgetune.artifacts.io import read
 from edgetune.artifacts.kernel_tasks import KernelTasks
 from edgetune.choices import choose, nearest
 from edgetune.errors import DeviceError, InputError, blaming
-from edgetune.stages.elastic.abi import PER_THREAD
 from edgetune.stages.elastic.bound import BOUNDED
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.front import transform
-from edgetune.stages.elastic.gpu import Gpu, find_gpu
+from edgetune.stages.elastic.gpu import Gpu, GpuTask, KernelSequence, find_gpu
+from edgetune.stages.elastic.kernel import PER_THREAD
 from edgetune.stages.elastic.loop import check_tasks
 from edgetune.stages.elastic.mdtb.networks import ARCHITECTURE, compiled_for
 from edgetune.stages.elastic.model import GpuTimingModel, check_fits, check_known
 from edgetune.stages.elastic.policies import POLICIES
-from edgetune.stages.elastic.policies.multistream import SOLO
+from edgetune.stages.elastic.policies.simple import SOLO
 from edgetune.stages.elastic.tasks import check_count, tasks_of
-from edgetune.stages.elastic.work import GpuTask, KernelSequence
 from edgetune.units import format_duration, parse_share, parse_time_s
 from edgetune.workflows.figures import check_plot, choose_view
 from edgetune.workflows.kernels.options import ShareOptions, SimulateOptions

@@ -15,12 +15,10 @@ from edgetune.artifacts import kernel_timeline
 from edgetune.artifacts.files import name_of
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
-from edgetune.artifacts.plain import plain
+from edgetune.artifacts.yaml_document import plain
 from edgetune.errors import InputError, PartialError, blaming
-from edgetune.serving.clock import EventClock
+from edgetune.serving.clock import EventClock, Supervision
 from edgetune.serving.requests import latencies_s
-from edgetune.serving.supervision import Supervision
-from edgetune.stages.elastic.backend import GpuBackend, Record, Residency
 from edgetune.stages.elastic.bound import (
     BOUNDED,
     LatencyBound,
@@ -32,23 +30,21 @@ from edgetune.stages.elastic.bound import (
 )
 from edgetune.stages.elastic.cuda.building import check_source
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
-from edgetune.stages.elastic.gpu import Gpu
+from edgetune.stages.elastic.gpu import Gpu, GpuTask
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.model import GpuTimingModel, note_of, seen_by_policies
 from edgetune.stages.elastic.policies import make_policy
-from edgetune.stages.elastic.policies.multistream import SOLO, Solo
-from edgetune.stages.elastic.policies.persistent import Persistent
+from edgetune.stages.elastic.policies.elastic import Persistent
+from edgetune.stages.elastic.policies.simple import SOLO, Solo
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.timeline import timeline_rows
-from edgetune.stages.elastic.view import ElasticPolicy
-from edgetune.stages.elastic.work import GpuTask
+from edgetune.stages.elastic.view import ElasticPolicy, GpuBackend, Record, Residency
 from edgetune.units import NS
-from edgetune.workflows.kept_rows import FinishedRun
 from edgetune.workflows.kernels.gpu import gpu_conditions, opened
 from edgetune.workflows.kernels.options import RunOptions, ShareOptions, SimulateOptions
 from edgetune.workflows.kernels.plan import KernelRun, check_kernels, include_folders, plan_of
-from edgetune.workflows.reporting import Reporter
-from edgetune.workflows.stopping import Stopping, noting_signals
+from edgetune.workflows.output import FinishedRun
+from edgetune.workflows.reporting import Reporter, Stopping, noting_signals
 
 _MOST_RESIDENCIES = 100_000
 """Kept of each simulated run: some fifty megabytes of memory, and more than a figure can show."""

@@ -8,17 +8,15 @@ from pathlib import Path
 from edgetune.artifacts.files import name_of, read_source
 from edgetune.choices import nearest
 from edgetune.errors import InfeasibleError, InputError, blaming
-from edgetune.stages.elastic.abi import MOST_BLOCKS, Dim, dim
 from edgetune.stages.elastic.compiler import CompileOptions, arch_of
 from edgetune.stages.elastic.cuda.calibrate import read_costs
 from edgetune.stages.elastic.forms import Forms, forms_of
 from edgetune.stages.elastic.front import resources_of, transform
-from edgetune.stages.elastic.gpu import Gpu, find_gpu
-from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
+from edgetune.stages.elastic.gpu import Gpu, Logical, find_gpu
+from edgetune.stages.elastic.kernel import MOST_BLOCKS, Dim, ElasticKernel, TransformResult, dim
 from edgetune.stages.elastic.sample_launches import instance_symbol
 from edgetune.stages.elastic.shrink import OverheadLimits, Shrunk, overhead_score
 from edgetune.stages.elastic.shrink import shrink as shrunk_space
-from edgetune.stages.elastic.work import Logical
 from edgetune.units import format_bytes, parse_bytes
 from edgetune.workflows.kernels.options import ShrinkOptions
 from edgetune.workflows.reporting import Reporter

@@ -1,16 +1,24 @@
-"""Measures commands once, in the power mode that is: from the options of ``edgetune measure`` to a table."""
+"""Measures commands once, in the power mode that is: from the options of ``edgetune measure`` to a table.
 
+An ordinary Python script that trains, measured as it is: a command that reports its steps.
+"""
+
+import ast
 import math
+import re
 import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from edgetune.artifacts.file_names import storable
+from edgetune.artifacts.files import storable
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.artifacts.repeats import standing, together
 from edgetune.devices.capabilities import Absent
+from edgetune.devices.recorded import PREFIX as RECORDED
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import Profiler, open_profiler
@@ -20,11 +28,11 @@ from edgetune.workflows.device_option import open_named
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import profile_options
-from edgetune.workflows.profile.options import MeasureCommandOptions, MeasuringOptions
+from edgetune.workflows.profile.options import MeasureCommandOptions, MeasuringOptions, ProfileCommandOptions
 from edgetune.workflows.profile.subject import check_command
-from edgetune.workflows.reporting import OnProgress, Reporter, SimulationLabel
-from edgetune.workflows.stopping import STOPS, reporting_saved
+from edgetune.workflows.reporting import STOPS, OnProgress, Reporter, SimulationLabel, reporting_saved
 from edgetune.workloads.command import PREFIX
+from edgetune.workloads.foreign_files import is_script, require_file
 from edgetune.workloads.resolve import resolve
 
 _TURNS = 5
@@ -159,3 +167,69 @@ def _kept(rows: Mapping[str, Sequence[ProfileRow]], target: Target | None) -> st
         return "no command was measured, and nothing is kept"
     written = "" if target is None else f", and {target.file or 'standard output'} has them"
     return f"{measured} of {len(rows)} commands had been measured{written}"
+
+
+_DECLARES = {"add_argument", "option"}
+_BATCH = re.compile(r"--((per[-_]device[-_])?train(ing)?[-_]|mini[-_]?)?(batch([-_]?size)?|bs)")
+
+
+def as_command(opts: ProfileCommandOptions, reporter: Reporter) -> ProfileCommandOptions:
+    """Return the options with a Python script that defines no ``make`` as a command; others unchanged.
+
+    The script's own option for its batch size is found unless it is given. Without ``--batch-sizes`` the batch size is
+    that option's default. A recorded device and an operator table take the name of a network, and no file.
+
+    Raises:
+        InputError: the file is missing, or ``--batch-option`` is given for something else.
+    """
+    named = opts.ops is not None or opts.device.startswith(RECORDED) or opts.model.startswith(PREFIX)
+    if Path(opts.model).suffix == ".py" and not named and is_script(require_file(opts.model)):
+        option, sizes = opts.batch_option, opts.batch_sizes
+        if option is None and (found := batch_option(Path(opts.model))) is not None:
+            option = found.option if sizes is not None or found.default is not None else None
+            if sizes is None and found.default is not None:
+                sizes = [found.default]
+                reporter.info(f"note: batch size {found.default}, the default of {found.option} of {opts.model}")
+        model = command_of(opts.model, option, opts.python)
+        return replace(opts, model=model, steps=True, task=opts.task or "train", batch_sizes=sizes)
+    if opts.batch_option is not None:
+        raise InputError("--batch-option is for Python scripts without make(batch_size)", "write {batch} in a command")
+    return opts
+
+
+def command_of(script: str, option: str | None, python: str | None = None) -> str:
+    """Return the command that runs a script, with an option for its batch size, as a reference."""
+    words = [python or sys.executable, script, *(() if option is None else (option, "{batch}"))]
+    return PREFIX + shlex.join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOption:
+    """The option by which a script takes its batch size; its default, if that is written as a number."""
+
+    option: str
+    default: int | None
+
+
+def batch_option(path: Path) -> BatchOption | None:
+    """Return the option of a script for its batch size, as it declares it to argparse or click.
+
+    The script is not executed. Of several candidates the one named most plainly counts.
+    """
+    found = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Call) and _called(node.func) in _DECLARES:
+            default = next((_whole(each.value) for each in node.keywords if each.arg == "default"), None)
+            names = [str(each.value) for each in node.args if isinstance(each, ast.Constant)]
+            found += [BatchOption(name, default) for name in names if _BATCH.fullmatch(name)]
+    return min(found, key=lambda each: len(each.option), default=None)
+
+
+def _whole(value: ast.expr) -> int | None:
+    """Return the number above zero that an expression writes."""
+    number = value.value if isinstance(value, ast.Constant) else None
+    return number if isinstance(number, int) and number > 0 else None
+
+
+def _called(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")

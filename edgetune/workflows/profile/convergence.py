@@ -19,15 +19,14 @@ from edgetune.stages.profiling.convergence.proxy import (
     takes_tokens,
 )
 from edgetune.stages.profiling.convergence.runs import RunProgress, train_all
-from edgetune.stages.profiling.identity import default_journal_path, identity_sha256
 from edgetune.stages.profiling.journal import discard_journal
 from edgetune.stages.profiling.sweep import SweepProgress
+from edgetune.stages.profiling.sweep_journal import default_journal_path, identity_sha256
 from edgetune.units import parse_share
 from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import parse_batch_sizes
 from edgetune.workflows.profile.options import ConvergenceOptions, ProfileCommandOptions, given
-from edgetune.workflows.reporting import Reporter, SimulationLabel
-from edgetune.workflows.stopping import reporting_saved
+from edgetune.workflows.reporting import Reporter, SimulationLabel, reporting_saved
 
 _DEFAULT_SIZES = "16,32,64,128,256"
 _DEFAULT_DATASET, _DEFAULT_TEXT = "shapes", "words"

@@ -88,7 +88,7 @@ def engine_sizes(device: Device, workload: Workload, options: ProfileOptions) ->
         InputError, DeviceError: the engine or TensorRT cannot be loaded.
     """
     assert isinstance(device.source, LiveSource)
-    from edgetune.stages.profiling.building import inspect_engine
+    from edgetune.stages.profiling.supervisor import inspect_engine
 
     limits = inspect_engine(device.source, workload, options)
     return (limits.usual,), f"{workload.name}: takes {limits}, measured at {limits.usual}"
@@ -104,7 +104,7 @@ def build_engines(
     """
     if not options.engine_options.builds or not isinstance(device.source, LiveSource):
         return
-    from edgetune.stages.profiling.building import build
+    from edgetune.stages.profiling.supervisor import build
 
     for point in {point.batch_size: point for point in points}.values():
         what = f"the TensorRT engine of {workload.name} at batch {point.batch_size}"

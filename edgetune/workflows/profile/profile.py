@@ -7,33 +7,38 @@ from typing import Any
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.io import read_profile
-from edgetune.artifacts.merging import first_difference
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
+from edgetune.artifacts.repeats import first_difference
 from edgetune.devices.device import Device
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.processes.user_folders import temporary_folder
 from edgetune.stages.profiling.boards import measured_by
 from edgetune.stages.profiling.estimate import SweepEstimate, estimate
-from edgetune.stages.profiling.identity import default_journal_path, grown, identify, identity_sha256, missing_points
 from edgetune.stages.profiling.journal import discard_journal
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.queue import Visit, visits
 from edgetune.stages.profiling.sweep import finished_visits, request_header, sweep
-from edgetune.stages.profiling.sweep_journal import SweepJournalEntry, entries_in_journal
+from edgetune.stages.profiling.sweep_journal import (
+    SweepJournalEntry,
+    default_journal_path,
+    entries_in_journal,
+    grown,
+    identify,
+    identity_sha256,
+    missing_points,
+)
 from edgetune.units import parse_bytes
 from edgetune.workflows.device_option import open_named, recovered
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import profile_options
+from edgetune.workflows.profile.commands import as_command
 from edgetune.workflows.profile.convergence import refuse_training
 from edgetune.workflows.profile.engines import build_engines, check_modelled, in_python
-from edgetune.workflows.profile.largest import with_largest, without_max
 from edgetune.workflows.profile.options import ProfileCommandOptions
-from edgetune.workflows.profile.script import as_command
-from edgetune.workflows.profile.shard import share_asked
-from edgetune.workflows.profile.subject import WorkloadOptions, check, choose_subject
-from edgetune.workflows.reporting import Reporter, SimulationLabel
-from edgetune.workflows.stopping import reporting_saved
+from edgetune.workflows.profile.subject import WorkloadOptions, check, choose_subject, with_largest, without_max
+from edgetune.workflows.profile.tables import share_asked
+from edgetune.workflows.reporting import Reporter, SimulationLabel, reporting_saved
 from edgetune.workloads.endpoint import with_requests
 from edgetune.workloads.workload import Workload
 

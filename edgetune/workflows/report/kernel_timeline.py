@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from edgetune.artifacts.plain import plain
+from edgetune.artifacts.yaml_document import plain
 from edgetune.plotting.page import SectionWriter
 from edgetune.stages.elastic.bound import NOTE, bounds_of, describe_bound
 from edgetune.stages.elastic.timeline import PolicyFigures, TaskFigures, summarise

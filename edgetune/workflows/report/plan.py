@@ -1,33 +1,105 @@
-"""A plan in a report: the question, the answer, the best points with why each lost, and how to apply the plan."""
+"""A plan in a report: the question, the answer, the best points with why each lost, and how to apply the plan.
+
+The table of the best points of a search, and why each of them lost.
+
+A search in a report: its steps, and its front.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from edgetune.artifacts.artifact import Artifact
-from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.mode import SETTINGS, Mode
 from edgetune.artifacts.plan import Configuration, Plan
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.artifacts.trace import Trace
 from edgetune.errors import EdgetuneError
-from edgetune.plotting.page import SectionWriter
+from edgetune.plotting.page import SectionWriter, Table
+from edgetune.stages.search.answer import RankedPoint, rank_points
 from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
 from edgetune.stages.search.figures.front import front_figure
 from edgetune.stages.search.problem import objective_of
-from edgetune.stages.search.ranking import RankedPoint, rank_points
 from edgetune.units import format_bytes, format_si
-from edgetune.workflows.report.ranked_points import ranked_table
-from edgetune.workflows.report.trace import write_steps
-from edgetune.workflows.search.notes import describe_gain, describe_plan
+from edgetune.workflows.cells import cell, rows_of, si_cell
+from edgetune.workflows.report.comparison import column_name, settings_cells, write_common
+from edgetune.workflows.report.evaluation import draw_views
+from edgetune.workflows.search.problem_options import describe_gain, describe_plan
 from edgetune.workflows.search.strategy_choice import EXHAUSTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+def ranked_table(top: Sequence[RankedPoint]) -> Table:
+    """Return the table of the answer and the nearest points: settings that differ, figures, why each lost."""
+    varied = [name for name in (*SETTINGS, "batch") if len({_setting(name, each) for each in top}) > 1]
+    speeds: dict[str, Callable[[RankedPoint], object]] = {
+        "samples/s>": lambda each: cell(each.measured.throughput_per_s, ".4g"),
+        "latency>": lambda each: si_cell(each.measured.latency_s, "s"),
+        "time>": lambda each: si_cell(each.measured.minibatch_s, "s"),
+    }
+    best = top[0].measured
+    shown = ["samples/s>", "latency>"]  # of two workloads
+    if best.minibatch_s is not None:
+        shown = ["latency>" if best.latency_s is not None else "samples/s>" if "batch" in varied else "time>"]
+    figures: dict[str, Callable[[RankedPoint], object]] = {
+        **{f"{name}>": partial(_setting, name) for name in varied},
+        **{name: speeds[name] for name in shown},
+        "tokens/s>": lambda each: cell(each.measured.tokens_per_s, ".4g"),
+        "tokens/J>": lambda each: cell(each.measured.tokens_per_j, ".4g"),
+        "power>": lambda each: si_cell(each.measured.power_w, "W"),
+        "memory>": lambda each: cell(each.measured.memory_peak_bytes, format_bytes),
+        "why it lost": lambda each: each.lost or "the answer",
+    }
+    return rows_of(figures, top)
+
+
+def _setting(name: str, point: RankedPoint) -> object:
+    """Return a setting of the mode, or the batch size."""
+    chosen = point.configuration
+    value = chosen.batch_size or chosen.infer_batch_size if name == "batch" else getattr(chosen.mode, name)
+    return f"{value:g}" if isinstance(value, float) else value
+
+
+def trace_section(trace: Trace, out: SectionWriter) -> None:
+    """Write the steps of a search, below the values that all of them share, and draw every figure."""
+    write_steps(trace, out)
+    if trace.rows:
+        draw_views(trace, out)
+
+
+def write_steps(trace: Trace, out: SectionWriter, title: str = "") -> None:
+    """Write the steps; under a title they are folded."""
+    rows = trace.rows
+    if not rows:
+        out.note("no rows")
+        return
+    varying = write_common(rows, out)
+    verdict = {True: "", False: "over budget; ", None: "cannot tell; "}
+    out.table(
+        ("step>", *map(column_name, varying), "minibatch>", "power>", "objective>", "why"),
+        [
+            (
+                row.step,
+                *settings_cells(row, varying),
+                si_cell(row.minibatch_s, "s"),
+                si_cell(row.power_w, "W"),
+                cell(row.objective, ".4g"),
+                verdict[row.feasible] + (row.reason or ""),
+            )
+            for row in rows
+        ],
+        title=title,
+        opened=not title,
+        keys=range(len(rows)),
+    )
+
 
 _BEST = 20
 _BOARD, _OTHERS = "jetson", ("nvidia:", "host")

@@ -1,6 +1,8 @@
 """One page for a browser of several artifacts: ``edgetune report FILES -o report.html``.
 
 The page has a section for each artifact, in the order of ``sections.SECTIONS``, then where all figures come from.
+
+Where the figures of a report come from: files, programs, devices, conditions and warnings.
 """
 
 from __future__ import annotations
@@ -15,15 +17,38 @@ from edgetune.artifacts.artifact import Artifact
 from edgetune.artifacts.files import write_atomically
 from edgetune.artifacts.io import read_any
 from edgetune.artifacts.kinds import DOCUMENT, TABLE
+from edgetune.artifacts.yaml_document import dump_value, plain
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.plotting.page import Page, Section, is_page
+from edgetune.plotting.page import Page, Section, SectionWriter, is_page
 from edgetune.plotting.style import styled
-from edgetune.visible import visible
+from edgetune.visible import cut_in_middle, visible
 from edgetune.workflows.output import Target
-from edgetune.workflows.report import provenance
 from edgetune.workflows.report.options import ReportOptions
 from edgetune.workflows.report.sections import SECTIONS, page_order, write_sections
 from edgetune.workflows.reporting import Reporter
+
+_LONGEST = 400
+"""Most characters of a condition."""
+
+
+def provenance_section(artifacts: Sequence[tuple[str, Artifact]], out: SectionWriter) -> None:
+    """Write the warnings, inputs and conditions of every artifact by the name of its file."""
+    for name, artifact in artifacts:
+        header = artifact.header
+        out.heading(f"{name}: {header.kind.replace('_', ' ')} version {header.version}, {header.made}")
+        if header.command:
+            out.command(header.command)
+        for warning in header.warnings:
+            numbers = "".join(f", {key} {value:g}" for key, value in warning.numbers.items())
+            out.note(f"warning: {warning.code}{numbers}: {warning.advice}")
+        facts = [
+            (kind, key, cut_in_middle(dump_value(value), _LONGEST))
+            for kind, found in (("input", plain(header.inputs)), ("condition", plain(header.conditions)))
+            for key, value in found.items()
+        ]
+        if facts:
+            out.table(("of", "name", "value"), facts, title="inputs and conditions", opened=False)
+
 
 _ENDINGS = tuple(dict.fromkeys((*TABLE, *DOCUMENT)))
 
@@ -121,7 +146,7 @@ def page_of(found: Sequence[Found], title: str | None = None, beside: Sequence[A
         section = page.section(_section_title(each), simulated=each.artifact.header.simulated)
         _write(each, section, [*(other for other in artifacts if other is not each.artifact), *beside])
     section = page.section("Where these figures come from")
-    provenance.provenance_section([(each.name, each.artifact) for each in ordered], section)
+    provenance_section([(each.name, each.artifact) for each in ordered], section)
     return page
 
 

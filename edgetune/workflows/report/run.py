@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from edgetune.plotting.gantt import names_of
 from edgetune.plotting.page import SectionWriter, Table
-from edgetune.plotting.turns import names_of
 from edgetune.units import format_duration, format_si
 from edgetune.workflows.cells import cell, rows_of, si_cell
 from edgetune.workflows.figures import FigureView
@@ -41,7 +41,7 @@ def run_section(run: Run, out: SectionWriter) -> None:
 
 def answer(run: Run) -> dict[str, Any]:
     """Return the figures for machines: the header, and a summary per engine and per turn."""
-    from edgetune.artifacts.plain import plain
+    from edgetune.artifacts.yaml_document import plain
     from edgetune.stages.interleave.summary import summarise
 
     figures = {"engines": summarise(run), "turns": summarise(run, by_turn=True)}
@@ -145,7 +145,7 @@ _SLOWER = 1.25
 
 def slower_than_planned(run: Run, summaries: Sequence[EngineSummary]) -> list[str]:
     """Return a line for each workload of `managed` whose minibatches took longer than its plan, where that stayed."""
-    from edgetune.stages.interleave.device_use import minibatches
+    from edgetune.stages.interleave.power import minibatches
     from edgetune.stats import median
 
     if not any(of.engine == "managed" and not of.plan_steps for of in summaries):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from edgetune.artifacts.artifact import Artifact
-from edgetune.artifacts.plain import plain
+from edgetune.artifacts.yaml_document import plain
 from edgetune.plotting.page import SectionWriter
 from edgetune.plugins import Registry
 
@@ -21,17 +21,17 @@ SECTIONS: Registry[Callable[..., None]] = Registry(
     {
         "plan.answer": "edgetune.workflows.report.plan:plan_section",
         "profile.points": "edgetune.workflows.report.profile:profile_section",
-        "trace.steps": "edgetune.workflows.report.trace:trace_section",
-        "roofline.roofs": "edgetune.workflows.report.roofline:roofline_section",
-        "ops.operators": "edgetune.workflows.report.ops:ops_section",
+        "trace.steps": "edgetune.workflows.report.plan:trace_section",
+        "roofline.roofs": "edgetune.workflows.report.tables:roofline_section",
+        "ops.operators": "edgetune.workflows.report.tables:ops_section",
         "run.engines": "edgetune.workflows.report.run:run_section",
         "timeline.policies": "edgetune.workflows.report.timeline:timeline_section",
         "kernel_timeline.policies": "edgetune.workflows.report.kernel_timeline:kernel_timeline_section",
         "evaluation.strategies": "edgetune.workflows.report.evaluation:evaluation_section",
-        "convergence.epochs": "edgetune.workflows.report.convergence:convergence_section",
-        "layer_costs.layers": "edgetune.workflows.report.layer_costs:layer_costs_section",
-        "jobs.document": "edgetune.workflows.report.documents:document_section",
-        "kernel_tasks.document": "edgetune.workflows.report.documents:document_section",
+        "convergence.epochs": "edgetune.workflows.report.tables:convergence_section",
+        "layer_costs.layers": "edgetune.workflows.report.tables:layer_costs_section",
+        "jobs.document": "edgetune.workflows.report.tables:document_section",
+        "kernel_tasks.document": "edgetune.workflows.report.tables:document_section",
     },
     group="edgetune.reports",
 )

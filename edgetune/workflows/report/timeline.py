@@ -6,22 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from edgetune.plotting.gantt import names_of
 from edgetune.plotting.page import SectionWriter
-from edgetune.plotting.turns import names_of
 from edgetune.units import format_bytes, format_duration
 from edgetune.workflows.cells import cell, rows_of, si_cell
 from edgetune.workflows.figures import FigureView
 
 if TYPE_CHECKING:
     from edgetune.artifacts.timeline import Timeline
-    from edgetune.stages.schedule.summary import PolicySummary, Responses
+    from edgetune.stages.schedule.timeline import PolicySummary, Responses
 
 _Figures: TypeAlias = Mapping[str, Callable[["PolicySummary"], str | None]]
 
 
 def timeline_section(timeline: Timeline, out: SectionWriter) -> None:
     """Write a row per policy, how each compares with the first, and a row per job and network."""
-    from edgetune.stages.schedule.summary import summarise
+    from edgetune.stages.schedule.timeline import summarise
 
     summaries = summarise(timeline)
     if not summaries:
@@ -46,8 +46,8 @@ def timeline_section(timeline: Timeline, out: SectionWriter) -> None:
 
 def answer(timeline: Timeline) -> dict[str, Any]:
     """Return the figures for machines: the header, and a summary per policy and per turn."""
-    from edgetune.artifacts.plain import plain
-    from edgetune.stages.schedule.summary import summarise
+    from edgetune.artifacts.yaml_document import plain
+    from edgetune.stages.schedule.timeline import summarise
 
     figures = {"policies": summarise(timeline), "turns": summarise(timeline, by_turn=True)}
     return {"header": plain(timeline.header), **plain(figures)}
@@ -55,7 +55,7 @@ def answer(timeline: Timeline) -> dict[str, Any]:
 
 def compared(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str]:
     """Return a line for every policy but the first: its figures as multiples of the first one's, turn by turn."""
-    from edgetune.stages.schedule.summary import summarise
+    from edgetune.stages.schedule.timeline import summarise
 
     if len(summaries) < 2:
         return []

@@ -1,20 +1,33 @@
-"""Measures a network beneath a roof on the device, or looks it up in a table, also at the next clocks."""
+"""Measures a network beneath a roof on the device, or looks it up in a table, also at the next clocks.
+
+The result of one precision: the rooflines of a device, and a network beneath one of them.
+
+``edgetune roofline --plot``: a network and its layers beneath the roofs of a device, as a figure or a page.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from edgetune.artifacts.io import read_profile
+from edgetune.artifacts.layers import Layers
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.artifacts.repeats import one_per_point, point_key
+from edgetune.artifacts.repeats import energy_per_minibatch_j, one_per_point, point_key
+from edgetune.artifacts.roofline import Roof, Roofline
 from edgetune.devices.device import Device
 from edgetune.errors import EdgetuneError, NotRestoredError
+from edgetune.plotting.page import Page, is_page
+from edgetune.plotting.style import Figure
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import open_profiler
+from edgetune.stages.roofline.balance import sentences, statements
+from edgetune.stages.roofline.figures import PlacedNetwork, roof_figure, write_rooflines
 from edgetune.stages.roofline.next_clocks import Change, changes, next_modes
+from edgetune.stages.roofline.placement import Placement
 from edgetune.units import counted
 from edgetune.workflows.load_warning import warn_of_contention
 from edgetune.workflows.parse_options import profile_options
@@ -22,7 +35,108 @@ from edgetune.workflows.profile.options import PointOptions
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.roofline.option_values import dimension_words, is_table, workload_of
 from edgetune.workflows.roofline.options import RooflineOptions
-from edgetune.workflows.roofline.placed import Placed, firsts
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The result of one precision: the device's rooflines, and a network beneath one of them.
+
+    Args:
+        roofline: The roofline of the device.
+        roof: The roof that the network is placed beneath.
+        tables, placements, rows: One per batch size, and per pass of a language model; empty without a network.
+        layers: The layers of the first table, if timed.
+        memory_bytes: Total memory of the device, if known.
+        elsewhere: The same network in the other requested modes, if these are few.
+        changes: The effects of the next clocks, by the index of the table.
+    """
+
+    roofline: Roofline
+    roof: Roof
+    tables: tuple[OpsTable, ...]
+    placements: tuple[Placement, ...]
+    rows: tuple[ProfileRow | None, ...]
+    layers: Layers | None = None
+    memory_bytes: int | None = None
+    elsewhere: tuple[Placed, ...] = ()
+    changes: Mapping[int, tuple[Change, ...]] = field(default_factory=dict)
+
+    @property
+    def measured_j(self) -> tuple[float | None, ...]:
+        """Measured energy of one minibatch, J, one per placement."""
+        return tuple(None if row is None else energy_per_minibatch_j(row) for row in self.rows)
+
+    @property
+    def everywhere(self) -> tuple[Placed, ...]:
+        """This result and those of other modes."""
+        return (self, *self.elsewhere)
+
+
+def firsts(placements: Sequence[Placement]) -> list[int]:
+    """Return the indices of the tables to detail: the first, or for a language model the first of each phase."""
+    phases = [None if each.point is None else each.point.phase for each in placements]
+    return [phases.index(phase) for phase in dict.fromkeys(phases)]
+
+
+def statements_of(found: Sequence[Placed]) -> list[str]:
+    """Return sentences that hold in all modes of the roofline; none without energy."""
+    told = []
+    for placed in found:
+        alike = [roof for roof in placed.roofline.roofs if roof.precision == placed.roof.precision]
+        intensities = [each.flop_per_byte for each in placed.placements if each.flop_per_byte is not None]
+        holds = statements(alike, intensities) if len(alike) > 1 else None
+        told += [_of(placed, sentence, found) for sentence in (() if holds is None else sentences(holds))]
+    return told
+
+
+def _of(placed: Placed, sentence: str, found: Sequence[Placed]) -> str:
+    """Return a sentence, prefixed by its precision if there are several."""
+    return sentence if len(found) == 1 else f"{placed.roof.precision}: {sentence}"
+
+
+def placed_drawing(found: Sequence[Placed], target: str) -> Figure | bytes:
+    """Return the figure or page of the network at every precision and batch size, with its layers if timed.
+
+    Args:
+        found: The results, one per precision.
+        target: The file.
+
+    Raises:
+        InputError: there is nothing to draw.
+        DeviceError: matplotlib is missing.
+    """
+    if is_page(target):
+        roofline, networks = found[0].roofline, _networks(found)
+        page, simulated = Page(f"Roofline: {roofline.device}"), roofline.header.simulated
+        write_rooflines(
+            page.section("Network beneath the roofs", simulated=simulated), _roofs(found), networks,
+            layers_of=_layered(networks), device=roofline.device, simulated=simulated, notes=statements_of(found),
+        )  # fmt: skip
+        return page.data()
+    roofline, networks = found[0].roofline, _networks(found)
+    return roof_figure(
+        _roofs(found), networks, layers_of=_layered(networks), device=roofline.device,
+        simulated=roofline.header.simulated,
+    )  # fmt: skip
+
+
+def _networks(found: Sequence[Placed]) -> list[PlacedNetwork]:
+
+    return [
+        PlacedNetwork(placement, None if index else each.layers, measured_j)
+        for one in found
+        for each in one.everywhere
+        for index, (placement, measured_j) in enumerate(zip(each.placements, each.measured_j, strict=True))
+    ]
+
+
+def _layered(networks: Sequence[PlacedNetwork]) -> PlacedNetwork | None:
+    return next((network for network in networks if network.layers is not None), None)
+
+
+def _roofs(found: Sequence[Placed]) -> list[Roof]:
+    """Return all roofs: those in the file, and those inferred for the network."""
+    return list(dict.fromkeys([*found[0].roofline.roofs, *(each.roof for one in found for each in one.everywhere)]))
 
 
 def precision_to_run(asked: RooflineOptions, table: OpsTable) -> str | None:

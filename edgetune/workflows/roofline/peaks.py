@@ -19,12 +19,11 @@ from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import Profiler, open_profiler
 from edgetune.stages.roofline.clocks import infer_roofs
 from edgetune.stages.roofline.fit import fit_roofs
-from edgetune.stages.roofline.kernel_plan import REPETITIONS, buffer_limits_on, plan_kernels
-from edgetune.stages.roofline.measure import Peaks, idle_run, measure_peaks
+from edgetune.stages.roofline.measure import REPETITIONS, Peaks, buffer_limits_on, idle_run, measure_peaks, plan_kernels
 from edgetune.stages.roofline.placement import NOTABLY, place
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.reporting import Reporter
-from edgetune.workflows.roofline.placed import Placed
+from edgetune.workflows.roofline.network import Placed
 from edgetune.workloads.kernels import BenchmarkKernel, resolve_kernel
 from edgetune.workloads.workload import Workload
 

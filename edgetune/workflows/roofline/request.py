@@ -1,4 +1,9 @@
-"""Checks the options of ``edgetune roofline`` against each other and the device, before anything is measured."""
+"""Checks the options of ``edgetune roofline`` against each other and the device, before anything is measured.
+
+Estimates the measurements of ``edgetune roofline`` and their maximum duration.
+
+Computes the cost of each operator of a network.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +12,40 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.ops import OpsTable, ledger
 from edgetune.choices import choose
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
 from edgetune.plotting.page import require_drawing
 from edgetune.stages.roofline.clocks import HOST_KNOBS
+from edgetune.stages.roofline.measure import LONGEST_RUN_S, REPETITIONS, buffer_limits_on, longest_idle_s, plan_kernels
+from edgetune.stages.roofline.next_clocks import next_modes
 from edgetune.stages.roofline.placement import beneath, operating_point, require_work
 from edgetune.workflows.device_option import open_named
-from edgetune.workflows.output import Target, check_outputs
-from edgetune.workflows.parse_options import choose_batch_sizes, choose_modes, parse_inputs
+from edgetune.workflows.output import Target, check_outputs, choose_target
+from edgetune.workflows.parse_options import (
+    choose_batch_sizes,
+    choose_modes,
+    parse_batch_axes,
+    parse_dimensions,
+    parse_inputs,
+    parse_precision,
+)
 from edgetune.workflows.reporting import Reporter
-from edgetune.workflows.roofline.option_values import dimension_words, dimensions_asked, sizes_of, task_of, workload_of
-from edgetune.workflows.roofline.options import RooflineOptions
+from edgetune.workflows.roofline.option_values import (
+    dimension_words,
+    dimensions_asked,
+    sizes_of,
+    task_of,
+    with_phase,
+    workload_of,
+)
+from edgetune.workflows.roofline.options import OpsOptions, RooflineOptions
 from edgetune.workflows.roofline.peaks import kernel_precision
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.observed import Feed
+from edgetune.workloads.resolve import resolve
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 
@@ -223,3 +246,111 @@ def network_tables(opts: RooflineOptions, precision: str | None, *, eager: bool 
     for table in tables:
         require_work(table)
     return tables
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineEstimate:
+    """The planned measurements.
+
+    Args:
+        device: Name of the device.
+        kernels: References of the kernels; empty if peaks are read from a file.
+        precisions: Precisions of the kernels.
+        modes: Number of modes in which peaks are measured.
+        at_most_s: Maximum duration of the kernels, s.
+        tuned: Number of modes that ``--tune`` chooses from; 0 without it.
+        network_modes: Number of modes in which the network is placed; ``None`` if it does not run.
+        next_clock_modes: Number of further modes in which it runs with the next clocks.
+    """
+
+    device: str
+    kernels: tuple[str, ...]
+    precisions: tuple[str, ...]
+    modes: int
+    at_most_s: float
+    tuned: int = 0
+    network_modes: int | None = None
+    next_clock_modes: int | None = None
+
+
+def estimate(
+    opts: RooflineOptions, device: Device, modes: Sequence[Mode], precisions: Sequence[str], *, tuned: int = 0,
+    runs: tuple[int | None, int | None] = (None, None),
+) -> RooflineEstimate:  # fmt: skip
+    """Return the planned measurements.
+
+    Args:
+        opts: The options.
+        device: The device that runs kernels.
+        modes: The modes in which peaks are measured.
+        precisions: Precisions of the kernels.
+        tuned: Modes that ``--tune`` chooses from.
+        runs: See ``runs_planned``.
+    """
+    limits = buffer_limits_on(device)
+    kernels = [] if opts.peaks else plan_kernels(
+        limits.memory_bytes, precisions, cache_bytes=limits.cache_bytes, quick=opts.quick
+    )  # fmt: skip
+    families = len({(kernel.precision, kernel.label) for kernel in kernels})
+    points = len(kernels) + families * (len(modes) - 1)
+    at_rest_s = 0.0 if isinstance(device.power, Absent) else longest_idle_s(device.power)
+    at_most_s = points * REPETITIONS * LONGEST_RUN_S + at_rest_s * len(modes) if kernels else 0.0
+    names = tuple(kernel.reference for kernel in kernels)
+    return RooflineEstimate(device.name, names, tuple(precisions), len(modes), at_most_s, tuned, *runs)
+
+
+def runs_planned(
+    opts: RooflineOptions, placed: Sequence[Mode], peaks_in: Sequence[Mode]
+) -> tuple[int | None, int | None]:
+    """Return the number of modes in which the network is placed, and of others in which it runs with the next clocks.
+
+    Args:
+        opts: The options.
+        placed: The modes in which it is placed, the highest first.
+        peaks_in: The modes with peaks, which include its next clocks.
+
+    Returns:
+        ``None`` twice if it does not run.
+    """
+    if opts.model is None or opts.no_measure or opts.profile is not None:
+        return None, None
+    return len(placed), sum(mode not in placed for _, mode in next_modes(placed[0], peaks_in))
+
+
+def ops(opts: OpsOptions, reporter: Reporter) -> OpsTable:
+    """Return the operator table of a network, and write it to the file of ``--output``.
+
+    Raises:
+        InputError: An option cannot be used; or, with ``strict``, an operator has no known cost.
+    """
+    task, width = task_of(opts), None if opts.precision is None else parse_precision(opts.precision)
+    dimensions, inputs = parse_dimensions(opts.dim), parse_inputs(opts.inputs)
+    target = Target(None) if opts.output is None else choose_target(opts.output, opts.output, stdout=reporter.stdout)
+    check_outputs({"-o": target.file}, [opts.model], {"-o": "ops"})
+    workload = resolve(opts.model, parse_batch_axes(opts.batch_axis))
+    dimensions = with_phase(workload, dimensions, opts.phase, opts.context)
+    (size,), batch = choose_batch_sizes(
+        workload, [opts.batch_size] if opts.batch_size else [], dimensions=dimensions, inputs=inputs,
+        use="costed",
+    )  # fmt: skip
+    table = operator_table(
+        workload, task, size, precision=width, dimensions=dimensions, fused=opts.fused, eager=opts.eager,
+        feed=Feed(inputs),
+    )  # fmt: skip
+    if opts.strict:
+        _require_known(table)
+    if batch is not None:
+        reporter.info(batch)
+    if opts.output is not None:
+        target.write(table)
+        target.report(reporter)
+    return table
+
+
+def _require_known(table: OpsTable) -> None:
+    unmodelled = next(entry for entry in ledger(table) if entry.ledger == "unmodelled")
+    if unmodelled.nodes:
+        raise InputError(
+            f"{table.workload} has {unmodelled.nodes} nodes without a known cost: {', '.join(unmodelled.ops)}",
+            "leave out --strict to see the costs of the others",
+        )

@@ -9,22 +9,22 @@ from edgetune.artifacts.layers import Layers
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.repeats import mean_minibatch_s
 from edgetune.artifacts.roofline import Roof, Roofline
-from edgetune.artifacts.row_figures import mean_minibatch_s
 from edgetune.devices.device import Device
 from edgetune.errors import EdgetuneError
-from edgetune.stages.profiling.layers import layer_times
+from edgetune.stages.profiling.supervisor import layer_times
 from edgetune.stages.roofline.layers import join
 from edgetune.stages.roofline.placement import Placement, place
+from edgetune.workflows.device_option import read_peaks
 from edgetune.workflows.load_warning import warn_of_contention, warn_of_load
 from edgetune.workflows.output import Target
-from edgetune.workflows.peaks import read_peaks
-from edgetune.workflows.reporting import Reporter, SimulationLabel
-from edgetune.workflows.roofline.answers import pass_measured, rows_of_server
-from edgetune.workflows.roofline.estimate import RooflineEstimate, estimate, runs_planned
-from edgetune.workflows.roofline.network import measured, measuring, next_changes, precision_to_run, tabled
+from edgetune.workflows.reporting import Reporter, SimulationLabel, reporting_saved
+from edgetune.workflows.roofline.network import Placed, measured, measuring, next_changes, precision_to_run, tabled
 from edgetune.workflows.roofline.option_values import (
     memory_known,
+    pass_measured,
+    rows_of_server,
     what_can_run,
     workload_of,
 )
@@ -35,10 +35,17 @@ from edgetune.workflows.roofline.peaks import (
     roofs_beside,
     without_beaten,
 )
-from edgetune.workflows.roofline.placed import Placed
-from edgetune.workflows.roofline.request import Request, check_device, highest_first, network_tables, request_of
+from edgetune.workflows.roofline.request import (
+    Request,
+    RooflineEstimate,
+    check_device,
+    estimate,
+    highest_first,
+    network_tables,
+    request_of,
+    runs_planned,
+)
 from edgetune.workflows.roofline.tune import TunedNetwork, tune_network, tuning_modes
-from edgetune.workflows.stopping import reporting_saved
 
 
 def roofline(opts: RooflineOptions, reporter: Reporter) -> tuple[list[Placed], Target | None]:

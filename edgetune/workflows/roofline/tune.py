@@ -9,27 +9,25 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.repeats import energy_per_minibatch_j, mean_minibatch_s
 from edgetune.artifacts.roofline import Roof, Roofline
-from edgetune.artifacts.row_figures import energy_per_minibatch_j, mean_minibatch_s
 from edgetune.devices.capabilities import Absent, ModeSpace
 from edgetune.devices.device import Device, TableSource
 from edgetune.devices.mode_grids import evenly_spaced, modes_of
 from edgetune.devices.modes import highest_mode
 from edgetune.errors import InputError
-from edgetune.stages.profiling.identity import origin_of
+from edgetune.stages.profiling.sweep_journal import origin_of
 from edgetune.stages.roofline.clocks import infer_roofs
 from edgetune.stages.roofline.slowdown_forecast import fastest_mode, forecast_modes
-from edgetune.stages.roofline.tune import NOISE, TriedMode, tune
-from edgetune.stages.roofline.tuned_plan import tuned_plan
+from edgetune.stages.roofline.tune import NOISE, TriedMode, tune, tuned_plan
 from edgetune.units import format_si, parse_share
+from edgetune.workflows.device_option import read_peaks
 from edgetune.workflows.parse_options import choose_modes
-from edgetune.workflows.peaks import read_peaks
-from edgetune.workflows.reporting import Reporter, SimulationLabel
+from edgetune.workflows.reporting import Reporter, SimulationLabel, reporting_saved
 from edgetune.workflows.roofline.network import measuring, measuring_in
 from edgetune.workflows.roofline.option_values import is_table, workload_of
 from edgetune.workflows.roofline.options import RooflineOptions
 from edgetune.workflows.roofline.peaks import measured_peaks, roofs_in
-from edgetune.workflows.stopping import reporting_saved
 
 _LEVELS = {"gpu_mhz": 6, "mem_mhz": 4, "power_limit_w": 3}
 """Values of each knob of an accelerator at which peaks are measured. An AGX Orin has four memory clocks, each with

@@ -17,20 +17,17 @@ from edgetune.artifacts.timeline import TimelineRow
 from edgetune.errors import DeviceError, InputError, PartialError
 from edgetune.serving.sources import LineArrivals
 from edgetune.stages.schedule.budget import UNSTEADY_BYTES
-from edgetune.stages.schedule.jobs import networks_of
 from edgetune.stages.schedule.live_run import LiveFigures, LiveNetwork, LiveOptions, LiveRun
 from edgetune.stages.schedule.plan import LayerSchedule
 from edgetune.stages.schedule.policies import PolicyChoice
 from edgetune.stages.schedule.policies.policy import taken_by
-from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.requests import Request, networks_of
 from edgetune.stages.schedule.run_inputs import RunInputs
 from edgetune.stages.schedule.tasks import Record, RequestRecord
 from edgetune.stages.schedule.timeline import timeline_rows
-from edgetune.workflows.reporting import OnAdvance
-from edgetune.workflows.schedule.plan import SchedulePlan
-from edgetune.workflows.schedule.planned import plan_figures, planned
+from edgetune.workflows.reporting import OnAdvance, Stopping
+from edgetune.workflows.schedule.plan import SchedulePlan, plan_figures, planned
 from edgetune.workflows.schedule.turns import TurnResult, keep, unanswered
-from edgetune.workflows.stopping import Stopping
 
 _LOOK_S = 0.1
 """Time between looks whether the run has begun or ended."""

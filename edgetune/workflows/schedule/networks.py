@@ -9,19 +9,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgetune.artifacts.file_names import as_found
-from edgetune.artifacts.files import STDIN
+from edgetune.artifacts.files import STDIN, as_found
 from edgetune.artifacts.io import read
 from edgetune.artifacts.jobs import Jobs, NetworkSource
 from edgetune.artifacts.layer_costs import LayerCosts
 from edgetune.errors import InputError
 from edgetune.processes.user_folders import prepared_folder
 from edgetune.stages.schedule.costs import Host, host_of, is_timed, network_of, networks_of
-from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork
+from edgetune.stages.schedule.tasks import Machine
 from edgetune.units import format_bytes
 from edgetune.workflows.reporting import Reporter
-from edgetune.workloads.model_file import model_name
+from edgetune.workloads.foreign_files import model_name
 from edgetune.workloads.partition.check import CHECK_SHARE, PrepareOptions
 from edgetune.workloads.partition.optimised import runtime_version
 from edgetune.workloads.partition.prepare import prepare

@@ -1,28 +1,31 @@
-"""The plan of ``edgetune schedule run``: jobs, networks, policies, memory and output, all checked."""
+"""The plan of ``edgetune schedule run``: jobs, networks, policies, memory and output, all checked.
+
+The schedule that a policy follows which plans ahead, made before a run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from edgetune.artifacts.jobs import MOST_WORKERS, Job, Jobs
 from edgetune.choices import choose
 from edgetune.errors import InputError
 from edgetune.processes.user_folders import prepared_folder
-from edgetune.stages.schedule.costs import SAFETY, Host, with_safety
-from edgetune.stages.schedule.jobs import check_tasks, live_jobs, requests_of
+from edgetune.stages.schedule.best_schedule import best_schedule, require_ortools
+from edgetune.stages.schedule.costs import SAFETY, Host, with_safety, with_times_of
 from edgetune.stages.schedule.network import LayeredNetwork
-from edgetune.stages.schedule.optimum import require_ortools
+from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem
 from edgetune.stages.schedule.policies import PolicyChoice, choose_policies
-from edgetune.stages.schedule.requests import Request
-from edgetune.units import format_bytes, parse_bytes, parse_time_s
+from edgetune.stages.schedule.requests import Request, check_tasks, live_jobs, requests_of
+from edgetune.units import NS, format_bytes, parse_bytes, parse_time_s
 from edgetune.workflows.figures import check_plot
 from edgetune.workflows.output import Target, check_outputs, choose_target
-from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.reporting import Reporter, reporting_saved
 from edgetune.workflows.schedule.networks import JobNetwork, Scenario, known_networks, read_located_jobs
 from edgetune.workflows.schedule.options import LIMITS, ScheduleOptions
-from edgetune.workflows.stopping import reporting_saved
 
 _MOST_BYTES = 1 << 50
 """A pebibyte; the kernel takes what is much larger for a small number."""
@@ -202,3 +205,32 @@ def _target(opts: ScheduleOptions, jobs: Jobs, reporter: Reporter) -> Target:
     outputs = {"-o": target.file, "--plot": opts.plot}
     check_outputs(outputs, inputs, {"-o": "timeline"})
     return target
+
+
+def planned(plan: SchedulePlan, policy: PolicyChoice, requests: Sequence[Request], budget_bytes: int) -> LayerSchedule:
+    """Return the best schedule of requests that is found in time.
+
+    It keeps to the bytes that the runtime accounts for, safety included, and takes layers for as long as they were
+    measured to take.
+
+    Args:
+        plan: The plan of the command.
+        policy: The policy that follows it.
+        requests: All requests of the turn.
+        budget_bytes: Memory for tasks.
+
+    Raises:
+        DeviceError: OR-Tools is missing.
+    """
+    networks = {name: with_times_of(each, plan.networks[name]) for name, each in plan.believed.items()}
+    case = SchedulingProblem(networks, requests, budget_bytes, plan.workers, cores=plan.scenario.cores)
+    objective = cast("Objective", policy.options.get("variant", "response"))
+    return best_schedule(case, objective, plan.host.machine, limit_s=plan.plan_within_s)
+
+
+def plan_figures(found: LayerSchedule) -> Mapping[str, Any]:
+    """Return the figures of a schedule for the header of the timeline."""
+    return {
+        "objective": found.objective, "value_s": found.value_ns / NS, "bound_s": found.bound_ns / NS,
+        "proved": found.proved, "took_s": found.took_s,
+    }  # fmt: skip

@@ -1,24 +1,36 @@
-"""Splits networks into layers: ``edgetune schedule prepare``."""
+"""Splits networks into layers: ``edgetune schedule prepare``.
+
+Measures the layers of prepared networks: ``edgetune schedule profile``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.layer_costs import KIND, VERSION, LayerCostRow, LayerCosts
 from edgetune.choices import choose
 from edgetune.errors import InputError
-from edgetune.units import parse_bytes
+from edgetune.processes.user_folders import prepared_folder
+from edgetune.stages.schedule.costs import LayerOptions, measure_machine, measure_network
+from edgetune.stats import StoppingRule
+from edgetune.units import format_si, parse_bytes, parse_share, parse_time_s
+from edgetune.workflows.device_option import open_named
+from edgetune.workflows.load_warning import warn_of_host_load
+from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.parse_options import choose_batch_sizes, parse_batch_axes, parse_dimensions, parse_inputs
-from edgetune.workflows.reporting import Reporter
-from edgetune.workflows.schedule.options import PreparationOptions
-from edgetune.workflows.stopping import reporting_saved
+from edgetune.workflows.reporting import Reporter, reporting_saved
+from edgetune.workflows.schedule.networks import open_reference
+from edgetune.workflows.schedule.options import LayerProfileOptions, PreparationOptions
 from edgetune.workloads.partition import prepare as partition
 from edgetune.workloads.partition.check import PrepareOptions, planned_weight_bytes
-from edgetune.workloads.partition.optimised import LEVELS
-from edgetune.workloads.prepared import Prepared
-from edgetune.workloads.resolve import resolve
+from edgetune.workloads.partition.optimised import LEVELS, runtime_version
+from edgetune.workloads.prepared import Prepared, check_runtime, is_prepared, open_prepared, processor_kind
+from edgetune.workloads.resolve import names_path, resolve
 from edgetune.workloads.workload import Workload
 
 COPIES = 3
@@ -127,3 +139,111 @@ def _prepared(workload: Workload, rules: PrepareOptions, opts: PreparationOption
         made = partition.prepare(workload, rules, target)
     reporter.info(f"wrote {target}")
     return made
+
+
+_DEFAULT_NAME = "costs.parquet"
+_MOST_SAMPLES = 50
+"""Of a figure whose interval stays wide: a busy machine, on which more would not help."""
+
+
+def profile_layers(opts: LayerProfileOptions, reporter: Reporter) -> tuple[LayerCosts, Target]:
+    """Measure every layer of every network and write the table; return the table and its target.
+
+    Raises:
+        InputError: an option is invalid, or a model cannot be split.
+        DeviceError: ONNX Runtime is missing.
+    """
+    rules = _layer_options(opts)
+    target = choose_target(opts.output, _DEFAULT_NAME, stdout=reporter.stdout)
+    check_outputs({"-o": target.file}, opts.models, {"-o": "layer_costs"})
+    with reporting_saved(reporter, lambda: "nothing is kept: the table is written when all layers are measured"):
+        networks = _opened(opts, reporter)
+        warn_of_host_load(reporter)
+        costs = _measure(networks, rules, reporter)
+    target.write(costs)
+    target.report(reporter)
+    return costs, target
+
+
+def plan_layer_profile(opts: LayerProfileOptions, reporter: Reporter) -> tuple[list[Prepared], LayerOptions, int]:
+    """Return the networks to measure, the measuring options, and the number of figures."""
+    rules = _layer_options(opts)
+    networks = _opened(opts, reporter)
+    loads = 2 if rules.cold else 1
+    figures = sum(1 + loads * bool(each.weights) for network in networks for each in network.layers)
+    return networks, rules, figures + loads * sum(len(network.whole) for network in networks) * rules.whole
+
+
+def _layer_options(opts: LayerProfileOptions) -> LayerOptions:
+    target = parse_share(opts.target_ci, what="--target-ci")
+    timeout_s = parse_time_s(opts.layer_timeout, what="--layer-timeout")
+    if not 0 < target < 1:
+        raise InputError(f"--target-ci is {opts.target_ci}", "a share above 0 and below 100 %, e.g. 5%")
+    if timeout_s <= 0:
+        raise InputError(f"--layer-timeout is {opts.layer_timeout}", "e.g. 5m")
+    rule = StoppingRule(target=target, maximum=_MOST_SAMPLES, fixed=opts.repeats)
+    return LayerOptions(rule, timeout_s=timeout_s, cold=opts.cold, whole=opts.whole, seed=opts.seed)
+
+
+def _opened(opts: LayerProfileOptions, reporter: Reporter) -> list[Prepared]:
+    """Return the named networks, each once, prepared if necessary.
+
+    Raises:
+        InputError: a folder has no network, two networks have one name, or layers were made for another ONNX Runtime
+            or processor.
+    """
+    where = Path(opts.prepared) if opts.prepared is not None else prepared_folder()
+    found: dict[str, Prepared] = {}
+    for model in opts.models:
+        path = Path(model)
+        if names_path(model) and path.is_dir() and not is_prepared(path):
+            inside = [open_prepared(each) for each in sorted(path.iterdir()) if is_prepared(each)]
+            if not inside:
+                raise InputError(
+                    f"{path} holds no prepared network", "edgetune schedule prepare MODEL -o DIR makes one"
+                )
+        else:
+            one = open_reference(model, where, reporter, make=True)
+            inside = [one] if one is not None else []
+        for each in inside:
+            other = found.setdefault(each.network, each)
+            if other.folder.resolve() != each.folder.resolve():
+                message = f"{other.folder} and {each.folder} both hold a network {each.network!r}"
+                raise InputError(message, "measure them into two tables")
+            check_runtime(each, runtime_version(), processor_kind())
+    return list(found.values())
+
+
+def _measure(networks: Sequence[Prepared], rules: LayerOptions, reporter: Reporter) -> LayerCosts:
+    rows: list[LayerCostRow] = []
+    total = sum(len(network.layers) + len(network.whole) * rules.whole for network in networks)
+    with _watched(total, reporter) as on_layer:
+        for network in networks:
+            rows += measure_network(network, rules, on_layer)
+    conditions = {
+        **open_named("host").conditions, "device": "host", "simulated": False, "threads": 1,
+        "runtime": networks[0].runtime, "options": asdict(rules), "machine": measure_machine(networks, rules),
+    }  # fmt: skip
+    inputs = [
+        {"name": n.network, "reference": n.reference, "sha256": n.source_sha256, "batch_size": n.batch_size}
+        for n in networks
+    ]
+    header = Header.new(KIND, VERSION, inputs={"networks": inputs}, conditions=conditions)
+    return LayerCosts(header, tuple(rows))
+
+
+@contextmanager
+def _watched(total: int, reporter: Reporter) -> Iterator[Callable[[LayerCostRow], None]]:
+    """Return a function that reports each measured layer as a detail and, if there is one, on a bar."""
+    done = 0
+    with reporter.bar("measuring", total) as advance:
+
+        def show(row: LayerCostRow) -> None:
+            nonlocal done
+            done += 1
+            if advance is not None:
+                advance(1, f"{row.network}/{row.layer}")
+            said = row.reason if row.execute_s is None else f"executes in {format_si(row.execute_s, 's')}"
+            reporter.detail(f"{done} of {total}: {row.network}/{row.layer}: {said}")
+
+        yield show

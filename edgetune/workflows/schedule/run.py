@@ -8,15 +8,15 @@ from typing import Any
 
 from edgetune.artifacts import timeline as timelines
 from edgetune.artifacts.header import Header
+from edgetune.artifacts.output_file import scratch_folder
 from edgetune.artifacts.rows_file import RowsFile
-from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import EdgetuneError
 from edgetune.stages.schedule.policies import PolicyChoice
 from edgetune.stages.schedule.run_inputs import RunInputs
 from edgetune.workflows.device_option import open_named
-from edgetune.workflows.kept_rows import FinishedRun, keep_rows, write_run
 from edgetune.workflows.load_warning import warn_of_host_load
+from edgetune.workflows.output import FinishedRun, keep_rows, write_run
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.schedule.live import LiveRunner, enforced_by
 from edgetune.workflows.schedule.options import ScheduleOptions

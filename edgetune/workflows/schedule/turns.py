@@ -10,19 +10,16 @@ from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.timeline import TimelineRow
 from edgetune.errors import PartialError
 from edgetune.stages.schedule.budget import left_bytes
-from edgetune.stages.schedule.machine import Paging
 from edgetune.stages.schedule.network import least_budget_bytes
 from edgetune.stages.schedule.policies import PolicyChoice
 from edgetune.stages.schedule.policies.policy import SchedulePolicy
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import ScheduleSimulation, SimulationCase, simulate
-from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord
+from edgetune.stages.schedule.tasks import BudgetRecord, Paging, Record, RequestRecord
 from edgetune.stages.schedule.timeline import timeline_rows
 from edgetune.units import NS
-from edgetune.workflows.reporting import OnAdvance, Reporter
-from edgetune.workflows.schedule.plan import SchedulePlan
-from edgetune.workflows.schedule.planned import plan_figures, planned
-from edgetune.workflows.stopping import Stopping, noting_signals
+from edgetune.workflows.reporting import OnAdvance, Reporter, Stopping, noting_signals
+from edgetune.workflows.schedule.plan import SchedulePlan, plan_figures, planned
 
 
 @dataclass(frozen=True, slots=True)

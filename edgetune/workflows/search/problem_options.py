@@ -1,4 +1,7 @@
-"""Parses the problem of a search: budgets with units, the file of ``--problem``, epochs from a table."""
+"""Parses the problem of a search: budgets with units, the file of ``--problem``, epochs from a table.
+
+Describes a step, a plan and the certainty of a search in one line.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,22 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, cast, get_args
 
-from edgetune.artifacts.column_budgets import COLUMN_BUDGETS
 from edgetune.artifacts.convergence import Convergence, Epochs, epochs_of
+from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.io import read
-from edgetune.artifacts.problem import Objective, Problem, ProblemKind, read_problem
+from edgetune.artifacts.mode import SETTINGS, Mode
+from edgetune.artifacts.plan import Configuration, Plan
+from edgetune.artifacts.problem import COLUMN_BUDGETS, Objective, Problem, ProblemKind, read_problem
+from edgetune.artifacts.trace import TraceRow
 from edgetune.choices import choose
 from edgetune.errors import InputError
+from edgetune.stages.profiling.comparison import CANNOT_TELL, compare_rows, verdict
+from edgetune.stages.profiling.ratio import Ratio
 from edgetune.stages.search.accuracy import epochs_of_noise
-from edgetune.units import parse_power_w, parse_rate_per_s, parse_share, parse_time_s
+from edgetune.stages.search.answer import excess_of
+from edgetune.stages.search.history import JudgedPoint, SearchHistory
+from edgetune.stages.search.problem import NEED_POWER, objective_of, runs_back_to_back
+from edgetune.units import format_si, parse_power_w, parse_rate_per_s, parse_share, parse_time_s
 from edgetune.workflows.search.options import ProblemOptions, SearchOptions
 
 
@@ -107,3 +118,96 @@ def epochs_asked(opts: ProblemOptions, kind: str, batch_sizes: Iterable[int]) ->
         return Epochs(epochs_of_noise(opts.noise_scale, batch_sizes), {})
     assert opts.convergence is not None
     return epochs_of(read(Convergence, opts.convergence), name=opts.convergence)
+
+
+TOO_FEW = 0.05
+"""Expected gain of ten more measurements, a share of the objective, above which those made were too few."""
+
+
+def describe_step(step: TraceRow) -> str:
+    """Return one step of a search as a line."""
+    time = "failed" if step.minibatch_s is None else format_si(step.minibatch_s, "s")
+    power = "" if step.power_w is None else f", {format_si(step.power_w, 'W')}"
+    verdict = {True: "within budget", False: "over budget", None: "cannot tell"}[step.feasible]
+    mode = Mode.of({name: value for name in SETTINGS if (value := getattr(step, name)) is not None})
+    return f"step {step.step}: {mode}, batch {step.batch_size}: {time}{power}, {verdict} ({step.reason})"
+
+
+def describe_plan(plan: Plan, points: str | None = None) -> str:
+    """Return the result of a search and its number of points, which ``points`` puts in other words, as a line."""
+    measured, search = plan.measured, plan.search
+    figures = [] if measured.minibatch_s is None else [f"{format_si(measured.minibatch_s, 's')} per minibatch"]
+    if plan.configuration.batch_size is None and measured.throughput_per_s is not None:
+        figures.append(f"{measured.throughput_per_s:.4g} background samples per s")
+    if runs_back_to_back(plan.problem) and measured.minibatch_s is not None:
+        late_s = measured.minibatch_p95_s
+        late = "" if late_s is None else f", {format_si(late_s, 's')} at the 95th percentile"
+        figures.append(f"batches back to back (the latency is the time of a batch{late})")
+    elif plan.problem.arrival_rate_per_s is not None and measured.latency_s is not None:
+        aside = ", background aside" if plan.configuration.batch_size is None else ""
+        late_s = (measured.infer or measured).minibatch_p95_s
+        percentile = "" if late_s is None else " (95th percentile)"
+        figures.append(f"answers within {format_si(measured.latency_s, 's')}{percentile}{aside}")
+    if measured.tokens_per_s is not None:
+        figures.append(f"{measured.tokens_per_s:.4g} tokens/s")
+    if measured.tokens_per_j is not None:
+        figures.append(f"{measured.tokens_per_j:.4g} tokens/J")
+    if measured.power_w is not None:
+        figures.append(format_si(measured.power_w, "W"))
+    points = points or f"{search.points_measured} point{'' if search.points_measured == 1 else 's'} measured"
+    known = f", {search.known_points} known" if search.known_points else ""
+    return f"{_where(plan.configuration)}: {', '.join(figures) or 'not measured'}; {points}{known}"
+
+
+def describe_gain(share: float) -> str:
+    """Return the expected gain of more measurements, a share of the objective, as a line."""
+    percent = "less than 0.1" if share < 0.001 else f"{100 * share:.2g}"
+    more = "; too few for this budget, --good-enough 1% goes on" if share > TOO_FEW else ""
+    return f"expected gain of ten more measurements: {percent} %{more}"
+
+
+def without_percentile(history: SearchHistory) -> tuple[DataWarning, ...]:
+    """Return the warning that the answer keeps a latency budget by ``minibatch_s`` for want of a percentile."""
+    best = history.best
+    if history.problem.latency_budget_s is None or best is None or best.row.minibatch_p95_s or best.row.times_s:
+        return ()
+    advice = "the 95th percentile of times was not measured, so that latencies follow from minibatch_s, often a median"
+    return (DataWarning("no-percentile", advice),)
+
+
+def uncertain_answer(history: SearchHistory) -> tuple[DataWarning, ...]:
+    """Return the warning that intervals are wider than the answer's lead over the next feasible point; else nothing.
+
+    Two workloads and points without an interval get no warning.
+    """
+    best = history.best
+    others = [each for each in history.judged_points() if each.judgement.feasible and each.judgement.objective]
+    others = [each for each in others if best is not None and each.row.point != best.row.point]
+    if best is None or best.background is not None or not others:
+        return ()
+    following = min(others, key=JudgedPoint.rank)
+    figure = "energy" if objective_of(history.problem) in NEED_POWER else "time"
+    ratio = compare_rows([best.row], [following.row], (figure,)).ratios.get(figure)
+    reaches_zero = any(each.row.minibatch_ci95_low_s == 0 for each in (best, following))
+    if ratio is None or (ratio.low == ratio.high and not reaches_zero):
+        return ()
+    lead = 1 + excess_of(best, following)
+    ends = [None if end is None else lead * end / ratio.ratio for end in (ratio.low, ratio.high)]
+    if verdict(Ratio(lead, *ends), figure) != CANNOT_TELL:
+        return ()
+    within = "an interval reaches down to 0 s" if None in ends else f"within {ends[0]:.3g} to {ends[1]:.3g}"
+    advice = (
+        f"cannot tell the answer from {following.row.mode}, batch {following.row.batch_size}: it is {lead:.3g} times "
+        f"as good, {within}; measure both again, longer or with less running beside them"
+    )
+    return (DataWarning("cannot-tell", advice, {"lead": lead}),)
+
+
+def _where(chosen: Configuration) -> str:
+    """Return the mode and batch sizes."""
+    if chosen.batch_size is not None:
+        return f"{chosen.mode}, batch {chosen.batch_size}"
+    text = f"{chosen.mode}, batch {chosen.infer_batch_size}"
+    minibatches = chosen.train_minibatches or chosen.background_minibatches
+    size = chosen.train_batch_size or chosen.background_batch_size
+    return text if minibatches is None else f"{text} and then {minibatches} background minibatches of {size}"

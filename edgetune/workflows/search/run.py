@@ -14,28 +14,23 @@ from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError
 from edgetune.plotting.page import require_drawing
 from edgetune.stages.profiling.disturbances import contention_warning
-from edgetune.stages.search.answer import MORE_POINTS, NoPowerError, NothingFeasibleError, unmeasured_plan
+from edgetune.stages.search.answer import (
+    MORE_POINTS,
+    NoPowerError,
+    NothingFeasibleError,
+    RankedPoint,
+    rank_points,
+    unmeasured_plan,
+)
 from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
 from edgetune.stages.search.history import SearchHistory
 from edgetune.stages.search.problem import needs_power, validate
-from edgetune.stages.search.ranking import RankedPoint, rank_points
 from edgetune.stages.search.strategy import Hints
 from edgetune.units import parse_share, parse_time_s
 from edgetune.workflows.output import check_outputs, wrote
-from edgetune.workflows.reporting import Reporter, SimulationLabel
-from edgetune.workflows.search.candidates import Candidates
-from edgetune.workflows.search.notes import (
-    describe_gain,
-    describe_plan,
-    describe_step,
-    uncertain_answer,
-    without_percentile,
-)
-from edgetune.workflows.search.open_candidates import open_candidates
-from edgetune.workflows.search.options import SearchOptions
-from edgetune.workflows.search.problem_options import completed, epochs_asked, problem_of
-from edgetune.workflows.search.relatives import read_relatives
-from edgetune.workflows.search.saved_points import (
+from edgetune.workflows.reporting import STOPS, Reporter, SimulationLabel
+from edgetune.workflows.search.candidates import (
+    Candidates,
     KnownPoints,
     SavedPoints,
     check_points,
@@ -43,15 +38,27 @@ from edgetune.workflows.search.saved_points import (
     saved_where,
     saving_points,
 )
-from edgetune.workflows.search.soaking import confirmed
+from edgetune.workflows.search.open_candidates import open_candidates
+from edgetune.workflows.search.options import SearchOptions
+from edgetune.workflows.search.problem_options import (
+    completed,
+    describe_gain,
+    describe_plan,
+    describe_step,
+    epochs_asked,
+    problem_of,
+    uncertain_answer,
+    without_percentile,
+)
+from edgetune.workflows.search.relatives import read_relatives
 from edgetune.workflows.search.strategy_choice import (
     DEFAULT,
     SearchEstimate,
     StrategyChoice,
     choose_strategy,
+    confirmed,
     estimate_search,
 )
-from edgetune.workflows.stopping import STOPS
 
 POWER_NOISE = 0.015
 """Relative standard deviation of a live power reading unless given: sensors of boards repeat to 1 to 2 %."""

@@ -13,20 +13,19 @@ from edgetune.artifacts.ops import KIND, VERSION, OpRow, OpsTable
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
 from edgetune.workloads.control_flow import CONTROL_FLOW
+from edgetune.workloads.costs.derived import apart, fuse, training_rows
 from edgetune.workloads.costs.formulas.pointwise import trains
 from edgetune.workloads.costs.generation import decoder_conditions, decoder_nodes, graph_conditions, pass_of
 from edgetune.workloads.costs.node import Cost, GraphTensor, OperatorNode, main_precision, streamed
 from edgetune.workloads.costs.table import has_formula
-from edgetune.workloads.costs.training import training_rows
-from edgetune.workloads.costs.views import apart, fuse
 from edgetune.workloads.costs.walk import Costed, cost_nodes, read_graph, to_row
 from edgetune.workloads.kernels import KERNELS, MATMUL, BenchmarkKernel, kernel_of
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.llm import read_decoder
 from edgetune.workloads.observed import Feed, observe
 from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, input_specs, load_model, network_batch, with_batch
+from edgetune.workloads.resolve import matching
 from edgetune.workloads.shapes import infer, without_weights
-from edgetune.workloads.user_ops_table import matching
 from edgetune.workloads.workload import Workload
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from edgetune.workloads.costs.formulas import attention, linear, movement, pointwise, runtime_fused
 from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, OperatorNode, Parts, UnknownShapeError
-from edgetune.workloads.model_limits import refuse_malformed
+from edgetune.workloads.model_storage import refuse_malformed
 
 Formula = Callable[[OperatorNode], Cost]
 

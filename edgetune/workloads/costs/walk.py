@@ -15,7 +15,7 @@ from edgetune.workloads.costs.node import FLOAT_BYTES, FLOAT_PRECISIONS, Cost, G
 from edgetune.workloads.costs.table import cost_of
 from edgetune.workloads.costs.weights import as_run, parameters_of, stored_otherwise
 from edgetune.workloads.lazy import onnx
-from edgetune.workloads.model_limits import HINT, refuse_malformed
+from edgetune.workloads.model_storage import HINT, refuse_malformed
 from edgetune.workloads.observed import NOTHING, Observation, body_prefix, path_of
 
 _SHAPE_OF = ("Shape", "Size")

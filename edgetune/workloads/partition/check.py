@@ -11,7 +11,7 @@ from onnx import TensorProto
 
 from edgetune.errors import InputError
 from edgetune.workloads.graphs import tensor_bytes
-from edgetune.workloads.model_limits import refuse_malformed
+from edgetune.workloads.model_storage import refuse_malformed
 from edgetune.workloads.network_inputs import random_inputs, read_inputs
 from edgetune.workloads.onnx_file import fixed_model
 from edgetune.workloads.ort_session import one_line, require_onnxruntime, session_options

@@ -15,24 +15,21 @@ import onnx
 from onnx import helper
 
 from edgetune.artifacts import file_operations
-from edgetune.artifacts.file_hash import file_hash
-from edgetune.artifacts.file_names import require_utf8
-from edgetune.artifacts.files import write_atomically
-from edgetune.artifacts.plain import plain
-from edgetune.artifacts.scratch_folder import partial_folder, sweep
+from edgetune.artifacts.files import file_hash, require_utf8, write_atomically
+from edgetune.artifacts.output_file import partial_folder, sweep
+from edgetune.artifacts.yaml_document import plain
 from edgetune.errors import InputError
-from edgetune.processes.memory import peak_bytes, reset_peaks
+from edgetune.processes.families import peak_bytes, reset_peaks
 from edgetune.version import __version__
 from edgetune.workloads.dimensions import data_inputs, input_specs
 from edgetune.workloads.graphs import known_shape
-from edgetune.workloads.model_limits import check_constants, check_inputs
+from edgetune.workloads.model_storage import check_constants, check_inputs
 from edgetune.workloads.observed import Feed, observe
 from edgetune.workloads.onnx_file import with_batch
-from edgetune.workloads.partition import whole
+from edgetune.workloads.partition import weight_files
 from edgetune.workloads.partition.check import CHECK_SHARE, PrepareOptions, largest_difference
-from edgetune.workloads.partition.cut import CutLayer, cut, cut_layers, layer_model, uncut
+from edgetune.workloads.partition.cut import CutLayer, cut, cut_layers, layer_model, split_rows, uncut
 from edgetune.workloads.partition.optimised import StoredGraph, optimise, refuse_bodies, runtime_version, stored_graph
-from edgetune.workloads.partition.rows import split_rows
 from edgetune.workloads.partition.weight_files import write_weights
 from edgetune.workloads.prepared import (
     KIND,
@@ -161,13 +158,15 @@ def write_contents(
         DeviceError: ONNX Runtime is missing.
         OSError: the folder cannot be written.
     """
-    fixed = whole.write_external(workload, folder, batch_size=options.batch_size, dimensions=options.dimensions)
+    fixed = weight_files.write_external(workload, folder, batch_size=options.batch_size, dimensions=options.dimensions)
     check_constants(fixed, workload.reference)
     check_inputs(data_inputs(fixed), workload.reference, batch_size=options.batch_size)
-    forms = {"external": whole.EXTERNAL} | ({"default": whole.DEFAULT} if whole.write_default(folder) else {})
+    forms = {"external": weight_files.EXTERNAL} | (
+        {"default": weight_files.DEFAULT} if weight_files.write_default(folder) else {}
+    )
     scratch = folder / "scratch"
     scratch.mkdir()
-    graph = _to_be_cut(optimise(folder / whole.EXTERNAL, options.optimise, scratch), fixed, scratch, options)
+    graph = _to_be_cut(optimise(folder / weight_files.EXTERNAL, options.optimise, scratch), fixed, scratch, options)
     graph = replace(graph, seen=_sizes_in_a_run(graph, workload, options))
     layers = cut_layers(uncut(graph) if options.whole else cut(graph), graph)
     stems = [f"{index:03d}-{_slug(layer.name)}" for index, layer in enumerate(layers)]

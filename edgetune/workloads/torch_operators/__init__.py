@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import torch
 from torch.nn import functional
 
-from edgetune.workloads.torch_operators import arithmetic, layout, windows
+from edgetune.workloads.torch_operators import arithmetic, layout
 from edgetune.workloads.torch_operators.arithmetic import configured, plain
 from edgetune.workloads.torch_operators.node import Make
 
@@ -30,9 +30,9 @@ OPERATORS: Mapping[str, Make] = {
     "HardSigmoid": arithmetic.hard_sigmoid,
     "Clip": arithmetic.clip,
     "Softmax": arithmetic.softmax,
-    "Conv": windows.conv,
-    "MaxPool": windows.max_pool,
-    "Resize": windows.resize,
+    "Conv": layout.conv,
+    "MaxPool": layout.max_pool,
+    "Resize": layout.resize,
     "GlobalAveragePool": plain(arithmetic.global_average),
     "BatchNormalization": arithmetic.batch_norm,
     "LayerNormalization": arithmetic.layer_norm,

@@ -34,17 +34,19 @@ from edgetune.workloads.zoo.imagenet import (
     sos,
     squeezenet,
 )
-from edgetune.workloads.zoo.language import bert_base, bert_large, lstm, lstm_wikitext
-from edgetune.workloads.zoo.mobilenet import mobilenet_v2, mobilenet_v3_large
-from edgetune.workloads.zoo.shapes import (
+from edgetune.workloads.zoo.language import (
     BERT_SEQUENCE,
     BERT_VOCABULARY,
     LSTM_SEQUENCE,
     WIKITEXT_SEQUENCE,
     WIKITEXT_VOCABULARY,
     YOLO_IMAGE,
+    bert_base,
+    bert_large,
+    lstm,
+    lstm_wikitext,
 )
-from edgetune.workloads.zoo.yolo import tinyyolo, yolov8n
+from edgetune.workloads.zoo.mobile import mobilenet_v2, mobilenet_v3_large, tinyyolo, yolov8n
 
 if TYPE_CHECKING:
     from edgetune.workloads.graph_builder import Value
@@ -85,7 +87,7 @@ class ZooNetwork:
         parameters: Published number of parameters (exact, if the source prints none).
         macs: Published multiply-accumulates of one sample's forward pass (exact, if the source prints none): those of
             convolutions and linear layers, from their shapes.
-        loss: Loss of training, see ``edgetune.workloads.torch_losses``.
+        loss: Loss of training, see ``edgetune.workloads.torch_graph``.
         loads_images: Whether a sample is an image that CPU cores decode.
         learning_rate: Learning rate of SGD with momentum 0.9 for steady progress in training from scratch.
     """

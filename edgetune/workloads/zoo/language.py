@@ -10,6 +10,8 @@ decoder, which makes 8.6 M; the decoder's 30.13 MB is what it prints as weights.
 last: counted as there, one FLOP a multiply-accumulate of the LSTM layers and two in the decoder, that is its 0.023
 GFLOP a sample. ``lstm_wikitext`` is as Fulcrum prints it, 3.9 GFLOP: the word after each of a sample's is decoded. The
 length of samples is not printed; 227 words make 3.9 GFLOP.
+
+Sizes of the networks' inputs that both the table of networks and their definitions need.
 """
 
 from __future__ import annotations
@@ -18,15 +20,19 @@ import math
 from typing import TYPE_CHECKING
 
 from edgetune.workloads.initial_weights import ZEROS, always, normal, uniform
-from edgetune.workloads.zoo.shapes import (
-    BERT_SEQUENCE,
-    BERT_VOCABULARY,
-    WIKITEXT_SEQUENCE,
-    WIKITEXT_VOCABULARY,
-)
 
 if TYPE_CHECKING:
     from edgetune.workloads.graph_builder import GraphBuilder, Value
+
+BERT_SEQUENCE = 128
+BERT_VOCABULARY = 30522
+
+LSTM_SEQUENCE = 8
+WIKITEXT_SEQUENCE = 227
+WIKITEXT_VOCABULARY = 29_423
+
+YOLO_IMAGE = 640
+YOLO_CLASSES = 80
 
 
 WIDTH = 256

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.errors import InputError
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 from edgetune.testing.fake_kernel import FakeKernel, Killed
 
 ORIN, THOR, TX2 = "jetson-agx-orin-64gb", "jetson-agx-thor", "jetson-tx2"

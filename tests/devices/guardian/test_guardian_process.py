@@ -22,7 +22,7 @@ from edgetune.devices.guardian.conversation import GuardianProcess
 from edgetune.devices.guardian.program import shun_oom_killer
 from edgetune.devices.host import open_host
 from edgetune.errors import DeviceError, NotRestoredError
-from edgetune.processes.replies import ReplyLines
+from edgetune.processes.messages import ReplyLines
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_files import KernelFiles
 from edgetune.testing.fake_jetson import fake_guardian_command

@@ -7,7 +7,7 @@ import pytest
 
 from edgetune.devices.jetson.control import JetsonControl
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 
 MEMORY = Path("/dev/shm")
 

@@ -13,9 +13,8 @@ from edgetune.devices.jetson.device import board_conditions
 from edgetune.devices.jetson.knobs import caps_of, find_knobs, presets_of
 from edgetune.devices.jetson.nvpmodel import Nvpmodel, present_masks, read_nvpmodel
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_files import KernelFiles
-from edgetune.testing.fake_jetson import open_fake_jetson
+from edgetune.testing.fake_jetson import FakeClock, open_fake_jetson
 from edgetune.workflows.device.doctor import examine_board
 
 JETPACKS = {"4.9": 4, "5.10": 5, "5.15": 6, "6.8": 7}

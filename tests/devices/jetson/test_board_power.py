@@ -10,8 +10,8 @@ from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.power import BoardMeter, BoardPower, open_board_power
 from edgetune.devices.telemetry import PolledRecording
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_files import KernelFiles
+from edgetune.testing.fake_jetson import FakeClock
 
 CHIP = "sys/class/hwmon/hwmon1"
 SECOND = "sys/class/hwmon/hwmon2"

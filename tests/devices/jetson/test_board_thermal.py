@@ -9,8 +9,8 @@ from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.sensors import open_board_thermometer
 from edgetune.testing import fake_thermal
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_files import KernelFiles
+from edgetune.testing.fake_jetson import FakeClock
 
 BOARDS = [(name, kernel) for name in board_names() for kernel in load_board(name).kernels]
 

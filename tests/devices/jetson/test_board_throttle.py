@@ -7,8 +7,8 @@ import pytest
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.jetson.throttle import open_board_throttle
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_files import KernelFiles
+from edgetune.testing.fake_jetson import FakeClock
 
 OC = "sys/class/hwmon/hwmon4"
 

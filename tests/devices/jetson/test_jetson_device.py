@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.guardian.program import run
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 from edgetune.testing.fake_kernel import FakeKernel
 
 clock = FakeClock(10**18)

@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from edgetune.devices.clock import MonotonicClock
+from edgetune.devices.capabilities import MonotonicClock
 from edgetune.devices.jetson.power import open_jtop_power
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError

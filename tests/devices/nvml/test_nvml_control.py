@@ -13,7 +13,7 @@ from edgetune.devices.direct_modes import DirectModes
 from edgetune.devices.nvml.control import LOCK_UNKNOWN, NvmlControl
 from edgetune.devices.nvml.gpu import TURING, VOLTA, Gpu, GpuLostError, NoPermissionError, load_nvml
 from edgetune.errors import DeviceError, NotRestoredError
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 from fakes.nvml import FakeGpu, FakeNvml, virtual_gpu
 
 

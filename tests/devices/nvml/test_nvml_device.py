@@ -17,7 +17,7 @@ from edgetune.devices.guardian.client import GuardianModes
 from edgetune.devices.nvml import gpu
 from edgetune.devices.nvml.device import nvidia_listings, open_nvidia, open_nvml_device
 from edgetune.errors import DeviceError
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 from fakes.nvml import FakeGpu, FakeNvml, jetson_gpu, virtual_gpu
 
 

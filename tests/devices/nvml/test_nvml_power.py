@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from edgetune.devices.capabilities import Absent, PowerReading
 from edgetune.devices.nvml.gpu import POWER_INSTANT, TURING, VOLTA, Gpu, load_nvml
 from edgetune.devices.nvml.sensors import EnergyMeter, GaugeMeter, NvmlPower, open_power
-from edgetune.testing.fake_clock import FakeClock
+from edgetune.testing.fake_jetson import FakeClock
 from fakes.nvml import FakeGpu, FakeNvml, virtual_gpu
 
 ENERGY = "nvmlDeviceGetTotalEnergyConsumption"

@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgetune.errors import DeviceError, EdgetuneError
-from edgetune.stages.elastic.abi import NO_QUOTA
-from edgetune.stages.elastic.backend import Launch, LaunchEvent
 from edgetune.stages.elastic.cuda.blocks import BlockRecords, EventTimes
+from edgetune.stages.elastic.cuda.building import part_of
 from edgetune.stages.elastic.cuda.context import HANG_S, Context
 from edgetune.stages.elastic.cuda.driver import KernelFailedError
-from edgetune.stages.elastic.cuda.green import part_of
 from edgetune.stages.elastic.cuda.program import Program
-from edgetune.stages.elastic.work import GpuTask
+from edgetune.stages.elastic.gpu import GpuTask
+from edgetune.stages.elastic.kernel import NO_QUOTA
+from edgetune.stages.elastic.view import Launch, LaunchEvent
 from edgetune.units import NS
 
 _EARLY_NS = 200_000

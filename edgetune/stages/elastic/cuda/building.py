@@ -1,22 +1,33 @@
 """From the source of a network to kernels on a GPU: compiled to PTX, made elastic, and compiled by the driver.
 
 network.source --NVRTC, nvcc--> PTX --forms--> PTX --cuModuleLoadData--> functions, and what they need
+
+Parts of a GPU: green contexts (CUDA 12.4), each with multiprocessors of its own.
+
+    with green_context(context, 16) as part:              132 multiprocessors --split--> 16 --> green context
+    context.stream(0, part_of(context, 16))               a stream whose kernels run on 16 of them
+
+A green context gives best-effort work multiprocessors of its own, or lets a big GPU stand for a small one: its
+bandwidth and its caches are still those of the big one, and results say so. Whether a GPU and its driver have green
+contexts is found out by making one. Source: CUDA Driver API.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
-from edgetune.errors import InputError
+from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of, ptx_of
 from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.cuda.context import Context
+from edgetune.stages.elastic.cuda.driver import Driver, NotOfferedError
 from edgetune.stages.elastic.forms import Forms, forms_of
 from edgetune.stages.elastic.front import check_version, transform
-from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.gpu import Gpu, KernelSequence, Resources
 from edgetune.stages.elastic.kernel import TransformResult
-from edgetune.stages.elastic.work import KernelSequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +133,94 @@ def check_source(network: KernelSequence) -> None:
     """
     if not network.source:
         raise InputError(f"network {network.name} has no source", "it can only be simulated; leave its tasks out")
+
+
+_DEFAULT_STREAM = 1
+"""``CU_GREEN_CTX_DEFAULT_STREAM``: older drivers accept no other flags."""
+
+
+@contextmanager
+def green_context(context: Context, sm_count: int) -> Iterator[Context]:
+    """Make a context with so many multiprocessors current while the block runs; everything is made anew in it.
+
+    Args:
+        context: The GPU's primary context, current.
+        sm_count: At least so many: the GPU has a step, and the facts of the new context say how many it got.
+
+    Raises:
+        DeviceError: the GPU, the driver or the bindings lack green contexts, or there are fewer multiprocessors.
+    """
+    driver, facts = context.driver, context.facts
+    if not 1 <= sm_count <= facts.gpu.sm_count:
+        message = f"{facts.gpu.name} has {facts.gpu.sm_count} multiprocessors, and {sm_count} are asked for"
+        raise DeviceError(message, "ask for fewer")
+    if sm_count == facts.gpu.sm_count:  # all of them are no part, and may be no multiple of the step
+        yield context
+        return
+    device = driver.call("cuDeviceGet", facts.index)
+    whole = driver.call("cuDeviceGetDevResource", device, driver.api.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
+    group = _split(driver, whole, sm_count, facts.gpu)
+    got, flop_per_s = int(group.sm.smCount), facts.gpu.flop_per_s
+    gpu = replace(facts.gpu, sm_count=got, flop_per_s=flop_per_s * got / facts.gpu.sm_count)
+    part = Context(driver, replace(facts, gpu=gpu), now_ns=context.now_ns, sleep_s=context.sleep_s)
+    with context.scope():
+        part.handle = driver.call("cuCtxFromGreenCtx", _created(context, group))
+        try:
+            with part.current():
+                yield part
+        finally:
+            context.hung = context.hung or part.hung
+
+
+def part_of(context: Context, sm_count: int | None) -> Any:
+    """Return a green context for streams whose kernels may use only so many multiprocessors; ``None`` for all.
+
+    It is no context of its own: what is loaded and allocated in ``context`` is used by its streams, of which CUDA gives
+    the primary context as theirs (CUDA Driver API, ``cuCtxFromGreenCtx``, ``cuStreamGetCtx_v2``).
+
+    Raises:
+        DeviceError: the GPU, the driver or the bindings lack green contexts, or there is no part of this size.
+    """
+    gpu = context.facts.gpu
+    if sm_count is None or sm_count >= gpu.sm_count:
+        return None
+    driver = context.driver
+    whole = driver.call("cuCtxGetDevResource", context.handle, driver.api.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
+    group = _split(driver, whole, sm_count, gpu)
+    if (got := int(group.sm.smCount)) != sm_count:
+        message = f"the nearest part of {gpu.name} to {sm_count} multiprocessors has {got}"
+        raise DeviceError(message, f"ask for {got}")
+    return _created(context, group)
+
+
+def _created(context: Context, group: Any) -> Any:
+    """Return a new green context with a group of multiprocessors, which is destroyed at the end of the scope."""
+    driver = context.driver
+    described = driver.call("cuDevResourceGenerateDesc", [group], 1)
+    device = driver.call("cuDeviceGet", context.facts.index)
+    return context.noted("cuGreenCtxDestroy", driver.call("cuGreenCtxCreate", described, device, _DEFAULT_STREAM))
+
+
+def _split(driver: Driver, whole: Any, sm_count: int, gpu: Gpu) -> Any:
+    """Return a part of a GPU of at least so many multiprocessors.
+
+    Raises:
+        DeviceError: there are no parts, or none of so many multiprocessors.
+    """
+    try:
+        return driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, sm_count)[0][0]
+    except NotOfferedError:
+        (least,) = driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, 1)[0]  # raises where there are none at all
+        message = f"{gpu.name} has no part of {sm_count} multiprocessors, though it has {gpu.sm_count}"
+        hint = f"its parts come in steps, the least has {least.sm.smCount}: ask for fewer, or leave --sms out for all"
+        raise DeviceError(message, hint) from None
+
+
+def why_not_green(context: Context) -> str | None:
+    """Return why a part of the multiprocessors is not available; ``None`` where it is: one is made and freed."""
+    try:
+        with green_context(context, 1) as part:
+            part.stream()
+    except DeviceError as error:
+        return error.message
+    return None

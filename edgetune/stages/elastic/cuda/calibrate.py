@@ -29,10 +29,9 @@ from edgetune.stages.elastic.cuda.building import Build, compiled_image
 from edgetune.stages.elastic.cuda.context import Context, GpuFacts
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form, Forms
-from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.gpu import Call, GpuTask, KernelSequence, Logical, Resources
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.view import Decision, LaunchPiece, View, upcoming
-from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
 from edgetune.stats import median
 from edgetune.units import NS
 from edgetune.version import __version__

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from edgetune.errors import DeviceError
-from edgetune.stages.elastic import abi
-from edgetune.stages.elastic.work import Logical
+from edgetune.stages.elastic import kernel
+from edgetune.stages.elastic.gpu import Logical
 
 REMEDY = "pip install 'edgetune[cuda]'"
 WITHOUT = "`edgetune schedule kernels simulate`, and `bench` without --device, need no GPU"
@@ -193,7 +193,7 @@ class Packed:
     ) -> None:
         whole = list(values)
         if logical is not None:
-            whole.append(abi.packed(logical.grid, logical.block, 0, 0))
+            whole.append(kernel.packed(logical.grid, logical.block, 0, 0))
         if control is not None:
             whole.append(control.to_bytes(_ADDRESS_BYTES, "little"))
         if recorded:
@@ -207,14 +207,14 @@ class Packed:
         self.address = int(self._pointers.ctypes.data)
         """The address of the arguments for ``cuLaunchKernel``."""
         part = offsets[len(values)]
-        self._part = None if logical is None else self._bytes[part : part + abi.SIZE_BYTES].view(np.uint32)
+        self._part = None if logical is None else self._bytes[part : part + kernel.SIZE_BYTES].view(np.uint32)
         self._records = self._bytes[offsets[-2] : offsets[-1]].view(np.uint64)[:1] if recorded else None
 
     def set_part(self, first: int, count: int) -> None:
         """Set the logical blocks; the original takes them all."""
         if self._part is not None:
-            self._part[abi.FIRST_OFFSET_BYTES // _WORD_BYTES] = first
-            self._part[abi.COUNT_OFFSET_BYTES // _WORD_BYTES] = count
+            self._part[kernel.FIRST_OFFSET_BYTES // _WORD_BYTES] = first
+            self._part[kernel.COUNT_OFFSET_BYTES // _WORD_BYTES] = count
 
     def set_records(self, address: int) -> None:
         """Set the address of the block records; 0 for none."""

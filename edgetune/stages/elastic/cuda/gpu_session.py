@@ -22,19 +22,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgetune.processes.memory import without_collections
-from edgetune.stages.elastic.backend import Launch, Residency
+from edgetune.processes.families import without_collections
 from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
 from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, GlobalTimer, delay
-from edgetune.stages.elastic.cuda.building import Build, build, compiled_image
+from edgetune.stages.elastic.cuda.building import Build, build, compiled_image, green_context
 from edgetune.stages.elastic.cuda.context import Context, open_context
 from edgetune.stages.elastic.cuda.driver import load_driver
-from edgetune.stages.elastic.cuda.green import green_context
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form
-from edgetune.stages.elastic.gpu import Gpu, blocks_resident
+from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, blocks_resident
 from edgetune.stages.elastic.mdtb.networks import values
-from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence
+from edgetune.stages.elastic.view import Launch, Residency
 from edgetune.stats import median
 
 DELAY_NS = 60_000

@@ -20,11 +20,21 @@ from typing import Any
 from edgetune import limits
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
 from edgetune.errors import InputError
-from edgetune.plotting.captions import legend_beside, name_in_lines, note_left_out, set_title, title_of
-from edgetune.plotting.gantt import Bar, Span, draw_bars, merged, name_lanes, name_time
+from edgetune.plotting.gantt import (
+    Bar,
+    Span,
+    draw_bars,
+    first_turn,
+    longest_note,
+    merged,
+    name_lanes,
+    name_time,
+    names_of,
+    turn_notes,
+)
+from edgetune.plotting.labels import legend_beside, name_in_lines, note_left_out, set_title, title_of
 from edgetune.plotting.style import COLOURS, Figure, new_figure
-from edgetune.plotting.turns import first_turn, longest_note, names_of, turn_notes
-from edgetune.stages.elastic.policies.multistream import SOLO
+from edgetune.stages.elastic.policies.simple import SOLO
 
 _LANE_INCHES = {16: 0.2, 40: 0.12}
 """Height of a multiprocessor's lane, where there are no more than so many; of more, what a page has room for."""

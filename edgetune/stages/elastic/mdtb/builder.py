@@ -18,8 +18,7 @@ from importlib import resources as package
 
 from edgetune.artifacts.kernel_tasks import KernelBuffer, Role
 from edgetune.errors import InputError
-from edgetune.stages.elastic.gpu import Resources
-from edgetune.stages.elastic.work import Argument, Call, KernelSequence, Logical, Pointer, Scalar
+from edgetune.stages.elastic.gpu import Argument, Call, KernelSequence, Logical, Pointer, Resources, Scalar
 
 _TILE, _DEPTH = 32, 16  # of convolution.cu: channels and pixels of a block, places at a time
 _CONVOLUTION_EFFICIENCY = 2 / 8 / 1.75

@@ -23,9 +23,8 @@ import numpy.typing as npt
 
 from edgetune import limits
 from edgetune.errors import InputError
-from edgetune.stages.elastic.gpu import Gpu, Resources
+from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, Resources
 from edgetune.stages.elastic.mdtb.builder import Builder, LayerOutput
-from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence
 
 ARCHITECTURE = "sm_87"
 """For which networks are made unless a GPU is named: that of Jetson Orin."""

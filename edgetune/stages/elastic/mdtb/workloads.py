@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from edgetune.errors import InputError
+from edgetune.stages.elastic.gpu import GpuTask
 from edgetune.stages.elastic.mdtb.networks import network
-from edgetune.stages.elastic.work import GpuTask
 
 CRITICAL, NORMAL = 1, 0
 SOURCE = "Zhao et al., Miriam (SenSys 2023), body of the text; real GPUs and other kernels than these"

@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from edgetune.plugins import Registry
-from edgetune.stages.elastic.gpu import Gpu
+from edgetune.stages.elastic.gpu import Gpu, GpuTask
 from edgetune.stages.elastic.view import NamedElasticPolicy, PieceLauncher
-from edgetune.stages.elastic.work import GpuTask
 
 POLICIES: Registry[type[NamedElasticPolicy]] = Registry(
     "policy",
     {
-        "sequential": "edgetune.stages.elastic.policies.sequential:Sequential",
-        "multistream": "edgetune.stages.elastic.policies.multistream:MultiStream",
-        "barrier": "edgetune.stages.elastic.policies.barrier:Barrier",
+        "sequential": "edgetune.stages.elastic.policies.simple:Sequential",
+        "multistream": "edgetune.stages.elastic.policies.simple:MultiStream",
+        "barrier": "edgetune.stages.elastic.policies.simple:Barrier",
         "elastic": "edgetune.stages.elastic.policies.elastic:Elastic",
-        "persistent": "edgetune.stages.elastic.policies.persistent:Persistent",
+        "persistent": "edgetune.stages.elastic.policies.elastic:Persistent",
     },
     group="edgetune.policies",
     prefix="elastic.",

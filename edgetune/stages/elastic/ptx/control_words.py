@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.stages.elastic.abi import DONE_OFFSET_BYTES, QUOTA_OFFSET_BYTES
+from edgetune.stages.elastic.kernel import DONE_OFFSET_BYTES, QUOTA_OFFSET_BYTES
 from edgetune.stages.elastic.ptx.formats import Array
 from edgetune.stages.elastic.ptx.memory import StoppedError, Unit
 

@@ -6,7 +6,7 @@ persistent     next: thread 0: rank < quota ? at = counter++ : leave            
 
 from __future__ import annotations
 
-from edgetune.stages.elastic.abi import (
+from edgetune.stages.elastic.kernel import (
     CONTROL,
     COUNT_OFFSET_BYTES,
     DONE_OFFSET_BYTES,

@@ -18,13 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.stages.elastic.execution import ExecutionOrder
 from edgetune.stages.elastic.ptx.control_words import ControlWords
 from edgetune.stages.elastic.ptx.decode import BARRIER, END, JUMP, WARP, Code, Segment
 from edgetune.stages.elastic.ptx.formats import Array
 from edgetune.stages.elastic.ptx.memory import Memory, StoppedError, Unit
-from edgetune.stages.elastic.ptx.special_registers import CLOCKS, SPECIAL, WARP_THREADS
-from edgetune.stages.elastic.ptx.thread_group import Group
+from edgetune.stages.elastic.ptx.thread_group import CLOCKS, SPECIAL, WARP_THREADS, Group
+from edgetune.stages.elastic.sample_launches import ExecutionOrder
 
 _POISON = 0xA5
 """Fills registers: what a kernel reads before it writes it is undefined."""

@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edgetune.stages.elastic.abi import Level
-from edgetune.stages.elastic.kernel import Refusal
+from edgetune.stages.elastic.kernel import Level, Refusal
 from edgetune.stages.elastic.ptx.control_flow import (
     BY_WARP,
     UNIFORM,

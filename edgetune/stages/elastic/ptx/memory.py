@@ -17,10 +17,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.execution import Buffers, CpuLaunch, Status
+from edgetune.stages.elastic.gpu import Pointer
 from edgetune.stages.elastic.ptx.formats import Array
 from edgetune.stages.elastic.ptx.parse import Entry, Module, Variable
-from edgetune.stages.elastic.work import Pointer
+from edgetune.stages.elastic.sample_launches import Buffers, CpuLaunch, Status
 
 _GAP = 256
 _START = 4096

@@ -20,7 +20,7 @@ import numpy as np
 
 from edgetune.stages.elastic.ptx.formats import DTYPES, PAIRS
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
-from edgetune.stages.elastic.ptx.special_registers import CLOCKS, SPECIAL
+from edgetune.stages.elastic.ptx.thread_group import CLOCKS, SPECIAL
 
 Operation: TypeAlias = Callable[..., Any]
 

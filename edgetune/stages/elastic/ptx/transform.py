@@ -23,8 +23,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.abi import PER_THREAD, Level, block_symbol, grid_symbol, persistent_symbol
-from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, Parameter, Refusal, TransformResult, Variant
+from edgetune.stages.elastic.kernel import (
+    PER_THREAD,
+    CudaKernel,
+    ElasticKernel,
+    Level,
+    Parameter,
+    Refusal,
+    TransformResult,
+    Variant,
+    block_symbol,
+    grid_symbol,
+    persistent_symbol,
+)
 from edgetune.stages.elastic.ptx import frames
 from edgetune.stages.elastic.ptx.body import Body, NoFormError
 from edgetune.stages.elastic.ptx.control_flow import UNIFORM, Divergence, waits_for_block

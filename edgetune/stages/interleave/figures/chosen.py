@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from edgetune.artifacts.run import Run, RunRow
-from edgetune.plotting.captions import name_in_lines
-from edgetune.plotting.turns import turn_notes
+from edgetune.plotting.gantt import turn_notes
+from edgetune.plotting.labels import name_in_lines
 
 _NAME_CHARACTERS = 24
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
-from edgetune.plotting.boxes import box_grid, draw_boxes
-from edgetune.plotting.captions import legend_beside, note_left_out, plain_text, set_title, title_of
+from edgetune.plotting.front import box_grid, draw_boxes
+from edgetune.plotting.labels import legend_beside, note_left_out, plain_text, set_title, title_of
 from edgetune.plotting.style import (
     VERMILLION,
     Figure,

@@ -15,8 +15,8 @@ from edgetune import limits
 from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
-from edgetune.plotting.captions import legend_beside, note_left_out, set_title, title_of
-from edgetune.plotting.rows import name_rows
+from edgetune.plotting.gantt import first_turn, name_rows, zoom_time
+from edgetune.plotting.labels import legend_beside, note_left_out, set_title, title_of
 from edgetune.plotting.style import (
     BLACK,
     BLUE,
@@ -31,10 +31,8 @@ from edgetune.plotting.style import (
     spread_out,
     time_unit,
 )
-from edgetune.plotting.time_zoom import zoom_time
-from edgetune.plotting.turns import first_turn
-from edgetune.stages.interleave.device_use import minibatches
 from edgetune.stages.interleave.figures.chosen import left_out, tenants_of, written
+from edgetune.stages.interleave.power import minibatches
 from edgetune.stages.interleave.summary import latency_budget_s, violated
 from edgetune.stats import percentile
 from edgetune.units import format_si

@@ -11,8 +11,8 @@ POLICIES: Registry[type[NamedInterleavePolicy]] = Registry(
     "policy",
     {
         "managed": "edgetune.stages.interleave.policies.managed:Managed",
-        "native": "edgetune.stages.interleave.policies.native:Native",
-        "native-full": "edgetune.stages.interleave.policies.native:NativeFull",
+        "native": "edgetune.stages.interleave.policies.policy:Native",
+        "native-full": "edgetune.stages.interleave.policies.policy:NativeFull",
     },
     group="edgetune.policies",
     prefix="interleave.",

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from edgetune.stages.interleave.demand import NEVER_NS, BatchFilling, QueueDemand, counts, demanded_ns, first_miss
+from edgetune.stages.interleave.admission import NEVER_NS, BatchFilling, QueueDemand, counts, demanded_ns, first_miss
 from edgetune.stages.interleave.policies.policy import GUARD_NS
-from edgetune.stages.interleave.snapshot import Decision, InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
+from edgetune.stages.interleave.state import Decision, InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
 
 _RETRY_NS = 100_000_000
 """Work that does not fit is tried again after this time, ns: cautious estimates fade by themselves (half-life 2 s, see

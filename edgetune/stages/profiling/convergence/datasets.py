@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgetune import limits
-from edgetune.artifacts.npz import read_npz
+from edgetune.artifacts.files import read_npz
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.stages.profiling.convergence.drawn_images import draw_shapes
-from edgetune.stages.profiling.convergence.text import draw_chain, draw_words, read_text, text_files
+from edgetune.stages.profiling.convergence.drawn_data import draw_chain, draw_shapes, draw_words, read_text, text_files
 
 _TRAINED, _HELD_OUT = 4096, 1024
 """Samples of a drawn data set."""

@@ -1,7 +1,20 @@
-"""Training runs in PyTorch: the proxy networks, and steps until the held-out samples are classified well enough."""
+"""Training runs in PyTorch: the proxy networks, and steps until the held-out samples are classified well enough.
+
+Small PyTorch networks that score the next token at every place of a sequence: an LSTM and a causal transformer.
+
+The simple noise scale of gradients: the batch size above which larger batches hardly need fewer steps.
+
+    |G|^2 = (B |g_B|^2 - b |g_b|^2) / (B - b)            g_b: gradient over b samples, g_B: over B, of the same weights
+    S     = (|g_b|^2 - |g_B|^2) / (1 / b - 1 / B)        G: the true gradient, S: the variance of that of one sample
+    noise = S / |G|^2
+
+McCandlish et al. (2018), "An empirical model of large-batch training", appendix A.1; both sums are unbiased, their
+ratio is not, and is the better the more samples it is of. It grows while a network learns. The samples that a training
+needs at batch size b are in proportion to 1 + b / noise (there equation 2.11, E = E_min (1 + B / B_crit)).
+"""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -13,12 +26,77 @@ from torch.nn import functional
 from edgetune.errors import InputError
 from edgetune.stages.profiling.convergence.datasets import Dataset
 from edgetune.stages.profiling.convergence.proxy import PROXIES, TrainingOptions
-from edgetune.stages.profiling.convergence.text_networks import LastPlace, NextTokenLstm, NextTokenTransformer
 from edgetune.workloads import zoo
 from edgetune.workloads.initial_weights import has_data
 from edgetune.workloads.onnx_file import fix_dimensions, load_model, network_batch
 from edgetune.workloads.torch_module import OnnxModule
+from edgetune.workloads.torch_required import require_torch
 from edgetune.workloads.workload import Workload
+
+
+class NextTokenLstm(nn.Module):  # type: ignore[misc]
+    """An embedding, an LSTM over the sequence and a dense layer: scores ``[samples, length, classes]``."""
+
+    def __init__(self, vocabulary: int, classes: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, 32)
+        self.lstm = nn.LSTM(32, 128, batch_first=True)
+        self.decoder = nn.Linear(128, classes)
+
+    def forward(self, tokens: torch.Tensor) -> Any:
+        """Return the scores after each token."""
+        return self.decoder(self.lstm(self.embedding(tokens))[0])
+
+
+class NextTokenTransformer(nn.Module):  # type: ignore[misc]
+    """A causal transformer, normalised before each part: scores ``[samples, length, classes]``.
+
+    Heads are ``width // heads`` wide, so that any number of heads fits: six heads of 42 in a width of 256.
+    """
+
+    def __init__(
+        self, vocabulary: int, classes: int, length: int, *, layers: int = 2, heads: int = 4, width: int = 64
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.places = nn.Parameter(0.02 * torch.randn(length, width))
+        self.blocks = nn.ModuleList(_Block(width, heads) for _ in range(layers))
+        self.normal = nn.LayerNorm(width)
+        self.decoder = nn.Linear(width, classes)
+
+    def forward(self, tokens: torch.Tensor) -> Any:
+        """Return the scores after each token."""
+        x = self.embedding(tokens) + self.places[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return self.decoder(self.normal(x))
+
+
+class _Block(nn.Module):  # type: ignore[misc]
+    """Causal self-attention and a network of two dense layers, each added to its input."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self._shape = (3, heads, width // heads)
+        inner = heads * (width // heads)
+        self.normal_1, self.normal_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.into, self.out = nn.Linear(width, 3 * inner), nn.Linear(inner, width)
+        self.dense = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        samples, length, _ = x.shape
+        q, k, v = self.into(self.normal_1(x)).view(samples, length, *self._shape).permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).reshape(samples, length, -1))
+        return x + self.dense(self.normal_2(x))
+
+
+class LastPlace(nn.Module):  # type: ignore[misc]
+    """The scores after the last token, for data with one label for a whole sequence."""
+
+    def forward(self, scores: torch.Tensor) -> Any:
+        """Return ``[samples, classes]`` of ``[samples, length, classes]``."""
+        return scores[:, -1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,3 +294,34 @@ def _accuracy(trainee: Trainee, dataset: Dataset, device: str, batch_size: int) 
             right += int((found[: len(wanted)] == wanted).sum())
     trainee.module.train()
     return right / float(y.numel())
+
+
+def gradient_noise_scale(parameters: Iterable[Any], losses: Iterable[Any], *, samples: int) -> float:
+    """Return the simple noise scale at the present weights, in samples; infinity where noise hides the gradient.
+
+    Neither the weights nor their ``.grad`` change.
+
+    Args:
+        parameters: Those that are trained, of a PyTorch module.
+        losses: Mean losses of equally large parts of the data, one after the other; give a generator, so that one part
+            is in memory at a time. At least two; sixteen parts of 64 samples are usual.
+        samples: Samples of a part.
+
+    Raises:
+        InputError: fewer than two parts.
+    """
+    torch = require_torch()
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    total, of_parts, count = None, 0.0, 0
+    for loss in losses:
+        parts = torch.autograd.grad(loss, trained, allow_unused=True)
+        gradient = torch.cat([part.detach().flatten() for part in parts if part is not None])
+        total = gradient if total is None else total + gradient
+        of_parts += float(gradient @ gradient)
+        count += 1
+    if total is None or count < 2:
+        raise InputError(f"the noise of gradients needs two parts of data or more, not {count}", "give sixteen")
+    small, large = of_parts / count, float(total @ total) / count**2
+    signal = (count * large - small) / (count - 1)
+    noise = (small - large) * samples / (1 - 1 / count)
+    return noise / signal if signal > 0 else math.inf

@@ -15,8 +15,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgetune.artifacts.roofline import Roof, Roofline
-from edgetune.plotting.captions import folded, lay_out, legend_beside, note_left_out, plain_text, set_title
-from edgetune.plotting.labels import Label, write_labels
+from edgetune.plotting.labels import (
+    Label,
+    folded,
+    lay_out,
+    legend_beside,
+    note_left_out,
+    plain_text,
+    set_title,
+    write_labels,
+)
 from edgetune.plotting.style import BLACK, GREY, MARKERS, Figure, new_figure
 from edgetune.stages.roofline.figures.figure_data import (
     KINDS,

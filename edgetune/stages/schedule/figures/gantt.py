@@ -19,10 +19,22 @@ from typing import Any
 from edgetune import limits
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import InputError
-from edgetune.plotting.captions import legend_beside, name_in_lines, note_left_out, set_title, title_of
-from edgetune.plotting.gantt import Bar, Span, draw_bars, lane_inches, merged, name_lanes, name_time, thinned
+from edgetune.plotting.gantt import (
+    Bar,
+    Span,
+    draw_bars,
+    first_turn,
+    lane_inches,
+    longest_note,
+    merged,
+    name_lanes,
+    name_time,
+    names_of,
+    thinned,
+    turn_notes,
+)
+from edgetune.plotting.labels import legend_beside, name_in_lines, note_left_out, set_title, title_of
 from edgetune.plotting.style import BLACK, BLUE, COLOURS, GREY, VERMILLION, Figure, new_figure
-from edgetune.plotting.turns import first_turn, longest_note, names_of, turn_notes
 
 _NAME_CHARACTERS = 20
 _MORE_COLOURS = ("#8C564B", "#4B4B9F", "#7A7A00", "#7F7F7F")

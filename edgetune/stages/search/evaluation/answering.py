@@ -15,13 +15,20 @@ import numpy as np
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.artifacts.row_figures import late_minibatch_s, mean_minibatch_s
+from edgetune.artifacts.repeats import late_minibatch_s, mean_minibatch_s
 from edgetune.errors import InputError
 from edgetune.stages.search.answer import NoPowerError, NothingFeasibleError
 from edgetune.stages.search.driver import RESERVED, BothHalves, Measure, SearchSettings, run_search, start_strategy
 from edgetune.stages.search.evaluation.cases import EvaluationCase
-from edgetune.stages.search.evaluation.problems import Array, Measured, ProblemSet, Rows
-from edgetune.stages.search.evaluation.truth import best_answers, excess_of, judge_answers
+from edgetune.stages.search.evaluation.problems import (
+    Array,
+    Measured,
+    ProblemSet,
+    Rows,
+    best_answers,
+    excess_of,
+    judge_answers,
+)
 from edgetune.stages.search.history import SearchHistory
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategies import STRATEGIES

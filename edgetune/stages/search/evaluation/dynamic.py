@@ -20,16 +20,15 @@ import numpy as np
 from edgetune.artifacts.evaluation import EvaluationRun
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.artifacts.row_figures import mean_minibatch_s
+from edgetune.artifacts.repeats import mean_minibatch_s
 from edgetune.artifacts.trace import Trace
 from edgetune.errors import InputError
 from edgetune.stages.search.answer import NoPowerError, NothingFeasibleError
 from edgetune.stages.search.driver import Measure, SearchSettings, run_search
 from edgetune.stages.search.evaluation.answering import Contender, StrategyAnswers, answer_once, chosen_point, noisy
 from edgetune.stages.search.evaluation.cases import EvaluationCase, ProfiledWorkload, cases_of
-from edgetune.stages.search.evaluation.problems import Array, ProblemSet
+from edgetune.stages.search.evaluation.problems import Array, ProblemSet, best_answers
 from edgetune.stages.search.evaluation.runner import EvaluationConditions, judged_run
-from edgetune.stages.search.evaluation.truth import best_answers
 
 WINDOW_S = 300.0
 DURATION_S = 7200.0

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 from edgetune.errors import InputError
-from edgetune.plotting.boxes import draw_boxes
-from edgetune.plotting.captions import legend_beside
+from edgetune.plotting.front import draw_boxes
+from edgetune.plotting.labels import legend_beside
 from edgetune.plotting.style import GREY, Figure, new_figure, panels_of
 from edgetune.stages.search.evaluation.problems import Array
 from edgetune.stages.search.problem import PAIRS

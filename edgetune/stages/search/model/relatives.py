@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.artifacts.row_figures import mean_minibatch_s
+from edgetune.artifacts.repeats import mean_minibatch_s
 from edgetune.stages.search.model.coordinates import Array, Coordinates
 from edgetune.stages.search.space import Space, without_network
 from edgetune.stages.search.strategy import LEAST_POINTS

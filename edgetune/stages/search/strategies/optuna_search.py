@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from edgetune.artifacts.column_budgets import asked_budgets
-from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.problem import Problem, asked_budgets
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
 from edgetune.stages.search.problem import peak_latency_s

@@ -36,8 +36,7 @@ import numpy as np
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.stages.search.model.beliefs import Belief, Beliefs, Halves, PointBeliefs
-from edgetune.stages.search.model.columns import ColumnBeliefs
+from edgetune.stages.search.model.beliefs import Belief, Beliefs, ColumnBeliefs, Halves, PointBeliefs
 from edgetune.stages.search.model.coordinates import Array, Coordinates, OpenPoints, Rows, log_caps
 from edgetune.stages.search.model.fit import mixed
 from edgetune.stages.search.model.gain import BestPair, PairGain, Pairs, pair_gain, worth
