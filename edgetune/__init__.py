@@ -11,8 +11,6 @@ What is listed in ``__all__`` is the public interface, see ``edgetune help pytho
 when it is used first.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import TYPE_CHECKING, Any
 

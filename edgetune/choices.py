@@ -1,7 +1,5 @@
 """Words that a user may choose from: the nearest known word to a misspelt one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from edgetune.errors import InputError

@@ -6,8 +6,6 @@ defaults hold a file of less than 1 MB under 10 s of processor time and 500 MB o
 take.
 """
 
-from __future__ import annotations
-
 import errno
 import io
 import math

@@ -4,8 +4,6 @@ Pure functions of the raw times, so that every summary can be computed again fro
 unit (seconds here); none of the rules assumes a normal distribution, because minibatch times have a long right tail.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

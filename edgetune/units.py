@@ -1,7 +1,5 @@
 """Parses quantities (``30W``, ``80ms``, ``512MiB``, ``60/s``) to base SI units, and formats them."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

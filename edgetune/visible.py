@@ -7,8 +7,6 @@ byte of a name that is not UTF-8, a lone surrogate in Python, is written ``\\xff
 bytes, and characters from U+0080 on are ``\\u0080`` and up. A backslash stays as it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 LONGEST_LINE = 1000

@@ -7,8 +7,6 @@ Here a line is a brightness, made into an image of that grey; each answer become
 prints is kept from the terminal; --verbose shows its last lines.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -8,8 +8,6 @@ gradients and the optimiser are real. Profile it with:
 or train it between the answers of another network with ``edgetune interleave``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

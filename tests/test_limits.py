@@ -1,7 +1,5 @@
 """Limits are set by name, refuse in two lines, and are passed on to child processes."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

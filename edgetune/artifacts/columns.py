@@ -10,8 +10,6 @@ metadata of the Parquet field repeats the unit for other readers. Documents have
 people write them (``deadline: 80ms``); pydantic validates and writes them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import types

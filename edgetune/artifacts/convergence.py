@@ -12,8 +12,6 @@ table has the latter, which does not depend on the device, one row per training 
 between batch sizes, so a small task of the same kind (a proxy) may replace the real one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean

@@ -11,8 +11,6 @@ the same in ``_ms``, ``arrived_s`` as in tables of runs, or ``rate_per_s`` (the 
 header line the first column is read as seconds.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

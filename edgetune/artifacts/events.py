@@ -1,7 +1,5 @@
 """Tables of events, with checks for events before the start of the run and for ends before starts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

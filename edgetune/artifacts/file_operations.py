@@ -4,8 +4,6 @@ The functions do what their namesakes in ``os`` do. Other modules call them as `
 the module, so that a replaced function takes effect everywhere.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

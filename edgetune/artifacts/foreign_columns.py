@@ -10,8 +10,6 @@
 Only unambiguous names are recognised; for any other, ``--column theirs=ours`` states the meaning.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ an unknown column ``column-ignored``. An unknown column that distinguishes rows 
 rows would be merged.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping, Sequence

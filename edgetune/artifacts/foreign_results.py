@@ -4,8 +4,6 @@ A reader converts the parsed JSON of one tool to rows; ``READERS`` has one for e
 unless hyperfine varies a knob, so the table has an empty column ``power_mode``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

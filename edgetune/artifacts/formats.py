@@ -7,8 +7,6 @@ Parquet files: the header is one JSON value in the metadata, and expansion is li
 A file of 2 kB may hold 10^8 equal rows, or one text a million times.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

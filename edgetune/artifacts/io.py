@@ -5,8 +5,6 @@ Parquet, a JSON object with ``rows`` or the results of a tool in ``READERS`` are
 YAML, and the rest is CSV with a header line. ``-`` is standard input, read whole.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

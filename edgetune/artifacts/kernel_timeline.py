@@ -5,8 +5,6 @@ task sort        [sort: 16 of 49 blocks]  [16 of 49 ]         an elastic kernel,
 SM 0         [d d d d | s s   ][s s s s ]
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -4,8 +4,6 @@ The module of a row is imported only by ``class_of`` and ``current_version``, be
 it starts.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -7,8 +7,6 @@
 Figures are as measured, without a safety margin.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal

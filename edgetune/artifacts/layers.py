@@ -7,8 +7,6 @@
 Data classes only, no file format: ``workloads.layer_times`` measures, ``roofline.layers`` joins.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

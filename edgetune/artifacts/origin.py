@@ -1,7 +1,5 @@
 """The command that files record as their origin: what a shell takes, without secrets."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Sequence

@@ -8,8 +8,6 @@ If another program has written the output since it was noted, the result goes to
 Temporary folders; those of killed runs are removed by a later run of the same user.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import itertools

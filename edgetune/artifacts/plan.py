@@ -1,7 +1,5 @@
 """The plan: the answer of a search, an input of other commands and of scripts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

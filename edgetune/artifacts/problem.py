@@ -4,8 +4,6 @@ Budgets on columns of a profile: what a measured value must not exceed. A furthe
 its field of ``Problem``, and its option in ``workflows.search.options``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal

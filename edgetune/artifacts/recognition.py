@@ -5,8 +5,6 @@ pages, networks, CUDA source and PTX a mark of their format. A checkpoint is not
 recognised: a training file chooses its format.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Mapping

@@ -16,8 +16,6 @@ A sweep extended by a batch size and ``edgetune merge`` use the same rule. No ro
 point, both rows stay, and readers take the newest measurement (``artifacts.repeats``).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

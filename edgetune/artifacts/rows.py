@@ -1,7 +1,5 @@
 """Rows to the columns of a ``pyarrow.Table`` and back."""
 
-from __future__ import annotations
-
 import itertools
 import operator
 from collections.abc import Iterable, Sequence

@@ -4,8 +4,6 @@ The file is a table in JSON, as ``json_table`` reads it, without its end; ``edge
 marks it as unfinished, and such a file is read up to its last whole row.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import operator

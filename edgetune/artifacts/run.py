@@ -1,7 +1,5 @@
 """The run: the requests and training steps of workloads that shared a device, with changes of plan, mode and power."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Checks that a table has its columns with the right types, units and limits; errors name row and column."""
 
-from __future__ import annotations
-
 import json
 from bisect import bisect_left
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ worker 1        [load age/fc6               ]    [load faces/fc6]
 held       ____/-----------------------------\\____/----------         below the budget
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

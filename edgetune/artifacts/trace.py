@@ -1,7 +1,5 @@
 """The trace: the steps of a search, in order."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 

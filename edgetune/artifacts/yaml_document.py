@@ -7,8 +7,6 @@ Readably: innermost mappings on one line, no tags, order kept.
 Converts values to those of JSON and YAML: no tuples, NumPy scalars, paths, non-finite numbers or invalid Unicode.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping

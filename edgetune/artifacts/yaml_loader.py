@@ -1,7 +1,5 @@
 """The YAML loader of edgetune's documents: no aliases, tags or merge keys, and limits on nodes and depth."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable
 from typing import Any

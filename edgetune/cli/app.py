@@ -1,7 +1,5 @@
 """The tree of commands: a subcommand's module is imported, and its command built, only when it is asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module

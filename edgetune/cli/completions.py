@@ -1,7 +1,5 @@
 """What TAB offers in a shell: the scripts of ``completions/`` are typer's, and ask the program itself."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """``edgetune device``: which devices are here, what each can do; one mode set, put back, watched."""
 
-from __future__ import annotations
-
 import shlex
 
 import typer

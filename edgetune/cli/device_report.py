@@ -1,7 +1,5 @@
 """Prints the results of ``edgetune device``: devices, their abilities and modes."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 from edgetune.artifacts.yaml_document import plain

@@ -1,7 +1,5 @@
 """``edgetune doctor``: what is installed, what the devices can do, and what to install."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import typer

@@ -1,7 +1,5 @@
 """``edgetune fleet``: many boards as one device, on Dask."""
 
-from __future__ import annotations
-
 import sys
 
 from edgetune.cli.app import LazyApp

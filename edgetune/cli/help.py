@@ -1,7 +1,5 @@
 """``edgetune help``: the pages of the manual, in the terminal and without a network."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

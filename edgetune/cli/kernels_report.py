@@ -1,7 +1,5 @@
 """Prints the results of ``edgetune schedule kernels transform``, ``shrink``, ``bench`` and ``calibrate``."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The entry point and the error boundary: every error ends in two lines and a documented exit code."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """``edgetune merge``: several tables of the same network, device and conditions as one."""
 
-from __future__ import annotations
-
 import typer
 
 from edgetune.cli.command import Terminal, command

@@ -1,7 +1,5 @@
 """``edgetune profile``: a network on a device becomes a table of time, power and energy."""
 
-from __future__ import annotations
-
 import typer
 
 from edgetune.cli.command import PlanningTerminal, command

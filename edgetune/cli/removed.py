@@ -1,7 +1,5 @@
 """Commands and options that earlier versions had, each with what replaces it."""
 
-from __future__ import annotations
-
 from edgetune.errors import InputError
 
 REPLACED: dict[str, str] = {

@@ -1,7 +1,5 @@
 """``edgetune report``: one page for a browser of everything that was found."""
 
-from __future__ import annotations
-
 import typer
 
 from edgetune.cli.command import AnswerTerminal, command

@@ -1,7 +1,5 @@
 """``edgetune roofline``: what a device can do, where a network lies beneath that, and what its operators cost."""
 
-from __future__ import annotations
-
 import typer
 
 from edgetune.cli.app import LazyApp

@@ -1,7 +1,5 @@
 """``edgetune search``: the best power mode and batch size within budgets, from a table or live on a device."""
 
-from __future__ import annotations
-
 from edgetune.cli.app import LazyApp
 from edgetune.cli.command import DefaultGroup, PlanningTerminal, Terminal, command
 from edgetune.workflows.search.options import EvaluationOptions, SearchOptions

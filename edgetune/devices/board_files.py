@@ -15,8 +15,6 @@ A clock has a lower and an upper limit, in two files. The order of the writes de
 Source: OE4T/linux-tegra-4.9 drivers/devfreq/devfreq.c and cpufreq of that kernel; PM QoS of Linux 5.5.
 """
 
-from __future__ import annotations
-
 import errno
 import math
 import os

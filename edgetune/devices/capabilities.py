@@ -3,8 +3,6 @@
 The clock of a device: the system's monotonic clock, or a virtual one on a twin.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager

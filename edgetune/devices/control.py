@@ -1,7 +1,5 @@
 """Interface of the privileged control of a board's knobs; the guardian adds the journal and the process."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ The load is computed from the kernel's counters:
 Source: proc(5). Time that a hypervisor gave to other machines (steal) counts as load of others.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence

@@ -8,8 +8,6 @@ drivers/cpufreq/acpi-cpufreq.c), and intel_pstate runs none above ``max_perf_pct
 clock (Linux Documentation/admin-guide/pm/intel_pstate.rst).
 """
 
-from __future__ import annotations
-
 import time
 
 from edgetune.artifacts.mode import Mode

@@ -11,8 +11,6 @@ Devices by name: the registry of kinds, the list of devices on this machine, and
 ``auto`` chooses the first real accelerator, else the host, and never a simulated or recorded device.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Set a device's modes in this process, without a guardian."""
 
-from __future__ import annotations
-
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.control import BoardControl, Snapshot
 from edgetune.errors import NotRestoredError

@@ -5,8 +5,6 @@ restore is needed. The guardian sets the CPU clock for the whole machine and res
 this process is killed.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 from pathlib import Path

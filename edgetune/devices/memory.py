@@ -1,7 +1,5 @@
 """The memory of the whole machine, which CPU and GPU share on a board; Documentation/filesystems/proc.rst."""
 
-from __future__ import annotations
-
 import os
 
 from edgetune.devices.sysfs import Sysfs

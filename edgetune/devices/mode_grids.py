@@ -3,8 +3,6 @@
 Power modes from a file: the knob columns of a table, a YAML list of mappings, or the mode of a plan.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product

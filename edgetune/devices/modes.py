@@ -12,8 +12,6 @@ evenly spread, both ends included). A clock may be approximate: 318 means 318.75
 a device with listed modes only, a pattern selects among them and unnamed knobs may have any value.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ On a Jetson neither ``pip install torch`` nor ``onnxruntime-gpu`` from the publi
 built against the CUDA of the installed JetPack, for the Python that JetPack's Ubuntu carries.
 """
 
-from __future__ import annotations
-
 import platform
 from dataclasses import dataclass
 from importlib import metadata

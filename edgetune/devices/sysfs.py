@@ -4,8 +4,6 @@ Under sudo edgetune is the calling user. Sensors below ``/sys`` that the kernel 
 debugfs) are read by a process of root, see ``processes.privilege``.
 """
 
-from __future__ import annotations
-
 import errno
 import glob
 import os

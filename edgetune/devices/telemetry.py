@@ -8,8 +8,6 @@ The machine around a device, for live display: load of each CPU, memory and swap
 A container sees the CPUs of its host, and its own processes. Source: proc(5).
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

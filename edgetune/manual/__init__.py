@@ -1,7 +1,5 @@
 """The pages that ``edgetune help TOPIC`` prints: Markdown files in this folder, one for each topic."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

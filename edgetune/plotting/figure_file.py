@@ -7,8 +7,6 @@ rows.name_rows       ->  <g id="rows.3">  <use .../> <use .../>       one for ea
 time_zoom.zoom_time  ->  <g class="time" data-left= data-right= data-from= data-to=>  its marks in a clipped group
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

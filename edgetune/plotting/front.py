@@ -18,8 +18,6 @@ A box holds the middle half with the median in it and the mean beside it; whiske
 rings are the shortest and the longest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any

@@ -16,8 +16,6 @@ in the artifact from 0. Marks drawn together are a group ``rows.K``; its element
 ``rows_of`` returns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar

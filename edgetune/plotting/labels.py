@@ -3,8 +3,6 @@
 Words on figures: titles, names, legends, and notes of what a figure leaves out.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ A section is written through ``SectionWriter``, which the terminal implements to
 parts of the page (``svg``); rows of tables and marks of figures with the same key belong together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources

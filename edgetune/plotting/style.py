@@ -5,8 +5,6 @@ series also differ by marker, so that a figure survives a black-and-white printe
 same matplotlib gives the same bytes: no dates, no random identifiers, no settings of the user's own.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

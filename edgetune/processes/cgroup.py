@@ -10,8 +10,6 @@ Makes control groups with a memory limit, by steps that a process of root carrie
 Each step checks what it is asked: it changes nothing but groups that edgetune has made, and moves no process of others.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import itertools

@@ -1,7 +1,5 @@
 """One child process and its pipes: send commands, wait for replies with a deadline, and report its end."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

@@ -5,8 +5,6 @@ What processes hold of the machine's memory, by the kernel's own counts, and whe
 All are read from ``/proc`` (proc(5)); on a system without it they are ``None`` or empty.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import gc

@@ -1,7 +1,5 @@
 """flock(2) locks on open files, and the process that holds one according to the kernel."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

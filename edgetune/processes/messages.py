@@ -16,8 +16,6 @@ leads its own process group, so that Ctrl-C in the terminal reaches only the par
 Lines of replies from the pipe of a child process, and the name of the signal that ended one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import faulthandler

@@ -5,8 +5,6 @@
 CPU affinity of a process.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Collection, Iterator

@@ -4,8 +4,6 @@ A closed stream's number is kept occupied. Otherwise the next opened file, e.g. 
 receive the output of libraries.
 """
 
-from __future__ import annotations
-
 import codecs
 import errno
 import io

@@ -10,8 +10,6 @@ for a dead one.
 A pipe that ends a ``select`` when a signal arrives; ``select`` itself resumes after one (PEP 475).
 """
 
-from __future__ import annotations
-
 import contextlib
 import mmap
 import os

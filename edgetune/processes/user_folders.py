@@ -1,7 +1,5 @@
 """The folders of a user's files: cache, configuration, state and runtime."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """A pool of processes that compute with one thread each, one process per core."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Build a fake board below a folder: ``python -m edgetune.testing.fake_board BOARD FOLDER [--kernel 5.10]``."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

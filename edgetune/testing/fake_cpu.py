@@ -5,8 +5,6 @@ requests, and the maximum wins); NVIDIA/skills, jetson-customize-nvpmodel (core 
 an offline cluster, which differ.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 The description is plain values in one file. Identity files are device tree, release files and versions.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 

@@ -4,8 +4,6 @@ Sources: NVIDIA's nvpmodel drivers for both caps; drivers/firmware/tegra/bpmp-de
 write succeeds; NVIDIA's jetson_clocks for lock and rate. That the newer cap rounds down is not verified.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from functools import partial

@@ -4,8 +4,6 @@ An ``Answer`` defines the result of reads and writes; a file without one keeps t
 so that a second process that opens the folder sees the same kernel.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

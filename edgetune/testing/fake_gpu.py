@@ -4,8 +4,6 @@ Sources: drivers/devfreq/devfreq.c of NVIDIA's Linux 4.9, and of Linux 5.5 and l
 third-party reading of the nvgpu driver for masks and rail gating.
 """
 
-from __future__ import annotations
-
 import errno
 from dataclasses import dataclass
 from functools import partial

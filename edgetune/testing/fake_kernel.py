@@ -5,8 +5,6 @@ temperature follow simple formulas. All state is in files, so several processes 
 one and inspect the state.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

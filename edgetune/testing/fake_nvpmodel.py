@@ -7,8 +7,6 @@ spaces, trailing comments, ``_KNEXT`` twins for newer kernels, a core 0 that has
 Sources: the order of writes in NVIDIA's configuration files; texts and exit codes as captured on boards.
 """
 
-from __future__ import annotations
-
 import errno
 import shlex
 

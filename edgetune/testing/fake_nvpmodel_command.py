@@ -1,7 +1,5 @@
 """The fake ``nvpmodel`` as a command: ``python -m edgetune.testing.fake_nvpmodel_command ROOT -q``."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -7,8 +7,6 @@ converters: 8 mV, and 40 uV over the shunt. Source of files and steps: drivers/h
 driver's: jetson_stats jtop/core/power.py.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import random

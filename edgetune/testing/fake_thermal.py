@@ -4,8 +4,6 @@ Sources: names and gated zones as captured on boards; the counters of ``nvidia,t
 jetson_clocks for the fan. Temperatures are made up.
 """
 
-from __future__ import annotations
-
 import errno
 import random
 

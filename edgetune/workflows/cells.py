@@ -1,7 +1,5 @@
 """Cells of tables: figures in their units, where a missing one stays ``None``, which a table prints as a dash."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 

@@ -4,8 +4,6 @@ A row is a function of an artifact. If the function takes ``engine`` or ``policy
 ``from_s`` and ``to_s``, ``--view`` may name a time range: ``gantt:masa@2s-5s``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import signature

@@ -1,7 +1,5 @@
 """Warnings that other processes use the machine, before and during measurements."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from edgetune.artifacts.profile import ProfileRow

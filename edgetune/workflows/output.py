@@ -3,8 +3,6 @@
 Keeps the rows of a long run in a file while it goes on, against a full disk at its end and against a kill.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Parses options of measurements: task, batch sizes and axes, precision, dimensions, modes, inputs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -6,8 +6,6 @@ replaces ``import numpy as np`` and ``import onnx``. Commands import the modules
 whether they read a model, and processes under a memory limit import some of the modules without reading any.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any

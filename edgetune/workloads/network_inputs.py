@@ -1,7 +1,5 @@
 """Inputs of a network: arrays generated from its declared shapes and types, or the user's arrays from an ``.npz``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Small inputs that would fill memory or time: what the tests of the readers and of their peak share."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Traces of requests as other people publish them, and what is wrong with some."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

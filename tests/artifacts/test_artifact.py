@@ -1,7 +1,5 @@
 """Artifacts save themselves, become Arrow and pandas tables, and show themselves; a kind is one module and one row."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """The convergence table: there and back, tables of others, and what is concluded from its runs."""
 
-from __future__ import annotations
-
 import statistics
 
 import pytest

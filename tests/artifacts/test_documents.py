@@ -1,7 +1,5 @@
 """Documents (plans, problems, rooflines, jobs, kernel tasks): what is written reads back, what cannot be is refused."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables as other people and programs lay them out: read, with the right figures, or refused with one clear line."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """A table nobody here wrote is a profile when it has the columns; otherwise the error says which one, or which unit."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 from pathlib import Path

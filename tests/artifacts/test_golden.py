@@ -1,7 +1,5 @@
 """Files of every version ever written stay readable; ``tests/golden/add.py`` adds one, none is ever written again."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Small inputs that would fill memory or time are refused in two lines, with the limit named."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

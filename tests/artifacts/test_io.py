@@ -1,7 +1,5 @@
 """Artifacts written and read again are what they were; what is not an artifact is refused in two lines."""
 
-from __future__ import annotations
-
 import io as standard_io
 import json
 import sys

@@ -1,7 +1,5 @@
 """A Parquet file whose footer lies about sizes is read within a bound on memory, and refused in two lines."""
 
-from __future__ import annotations
-
 import io
 import struct
 import subprocess

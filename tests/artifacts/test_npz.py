@@ -1,7 +1,5 @@
 """A ``.npz`` file is read within the limits, whatever its list and its headers say."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zipfile

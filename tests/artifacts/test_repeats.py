@@ -1,7 +1,5 @@
 """Several rows of one point: attempts give way, the newest stands, rounds are taken together."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import pytest

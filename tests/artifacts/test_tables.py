@@ -1,7 +1,5 @@
 """Tables read back as they were written, whatever is in them; what cannot have happened is refused by row."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any

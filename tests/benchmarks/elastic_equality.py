@@ -6,8 +6,6 @@ blocks; persistent forms x quotas that change at moments of chance x launches un
 by side, in as many processes as there are CPUs; the seconds of a file are CPU time.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

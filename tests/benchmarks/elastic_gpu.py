@@ -19,8 +19,6 @@ whole. Nothing is asserted but equality: the exit code is 1 where something diff
 NVRTC is to be no newer than the driver, pip install 'nvidia-cuda-nvrtc==13.0.*' for CUDA 13.0.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import statistics

@@ -13,8 +13,6 @@ sweep and by the boards. The dispatcher alone hands out modes that take millisec
 boards; its cost is the time of this process.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import re

@@ -11,8 +11,6 @@ forked from this one, in folders that are removed. Time is that of the processor
 What failed once, as small as it still did, is kept in ``tests/cli/damaged``.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import csv

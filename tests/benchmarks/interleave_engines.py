@@ -21,8 +21,6 @@ ones it ran are not in its text). GMD chooses the mode, at the largest batch siz
 (``Device.contention``), and the figures stand beside what its text says of them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

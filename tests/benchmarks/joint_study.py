@@ -21,8 +21,6 @@ Of a row the second column is theirs, [lowest limit, middle limit, no limit] whe
 mean over the seeds of the training, and its least and most where they differ.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import math

@@ -7,8 +7,6 @@ beside it: its own rules are those of its published estimator (github.com/dream-
 for its definitions), and by them our tables have its bytes, to 0.2 %.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 from collections.abc import Sequence

@@ -16,8 +16,6 @@ missing, its part says so. ``times`` and ``points`` need a quiet machine and abo
 asserted.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

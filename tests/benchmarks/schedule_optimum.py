@@ -13,8 +13,6 @@ be better than the bound. With --streams 1, as storage is, policies may share wh
 never does.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 from collections.abc import Sequence

@@ -11,8 +11,6 @@ here; everything else is SIMULATED with the thesis's layers, and with what Caffe
 cores and one storage. The solver's cases are chains of layers of 10 to 100 bytes that load and execute in 1 to 20 ms.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import random

@@ -28,8 +28,6 @@ mean excess of three strategies: two minutes. r is a clock, or the number of cor
 The constants are made up: large enough that a fit of the law is off by 10 to 40 %.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

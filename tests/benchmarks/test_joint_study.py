@@ -1,7 +1,5 @@
 """The rows of the study of joint batch sizes and clocks follow from the tables."""
 
-from __future__ import annotations
-
 import statistics
 
 import joint_study

@@ -1,7 +1,5 @@
 """The medians of the study's strategies stay in their bands, and misspecified tables follow other laws."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from dataclasses import replace

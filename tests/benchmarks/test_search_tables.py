@@ -1,7 +1,5 @@
 """The command that judges searches on many tables: families are what they stand for, and a missed goal is named."""
 
-from __future__ import annotations
-
 import math
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The figures of `edgetune help studies` are those that the commands of the page print."""
 
-from __future__ import annotations
-
 import re
 import sys
 from argparse import Namespace

@@ -1,7 +1,5 @@
 """Every hint in the package, read from its source, and the commands that it can come from."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

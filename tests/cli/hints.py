@@ -1,7 +1,5 @@
 """What a hint tells to type, held against the commands: an option that is named is one of the command it is for."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Every kept result says where, by what code and by what command it was made."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

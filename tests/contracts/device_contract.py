@@ -8,8 +8,6 @@
 A capability that the device lacks skips its tests, with the reason that the device itself gives.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import TypeVar

@@ -6,8 +6,6 @@
 runs the policy of that name on random histories: see ``elastic_histories``.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from copy import copy

@@ -8,8 +8,6 @@ possible orders of kernels on streams occur. The minimal coordinator queries the
 every decision before it executes it.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence

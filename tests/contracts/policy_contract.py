@@ -7,8 +7,6 @@ runs the tests on the policy of that name, with random snapshots from Hypothesis
 already late, with estimates of a nanosecond and of an hour.
 """
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 from hypothesis import HealthCheck, given, settings

@@ -7,8 +7,6 @@ runs the policy of that name on random networks, requests, budgets and workers, 
 all at once and one by one, with memory for a layer and for everything.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass

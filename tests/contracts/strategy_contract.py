@@ -10,8 +10,6 @@ runs the tests on the strategy of that name, on small landscapes whose times and
 inference or both, as in the problem.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """The command line in this process, its measuring child too, so that what runs can be seen: feeds, outputs, shapes."""
 
-from __future__ import annotations
-
 import re
 import sys
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ once more, without edgetune, and the outputs must be the same. At twice the batc
 feeds each must give what edgetune's one run gave.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

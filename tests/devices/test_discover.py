@@ -1,7 +1,5 @@
 """Devices by name: nothing simulated is chosen silently, and what is missing says what it needs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

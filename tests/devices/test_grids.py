@@ -1,7 +1,5 @@
 """A grid covers every knob evenly and never has more modes than asked for."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

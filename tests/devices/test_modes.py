@@ -1,7 +1,5 @@
 """Modes as people write them become exactly the modes that the device has."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

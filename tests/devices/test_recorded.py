@@ -1,7 +1,5 @@
 """A table as a device: it answers what was measured and nothing else."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A fake GPU, and a network of two kernels that Python runs: y = 2 x, then z = y + 1, block by block."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager

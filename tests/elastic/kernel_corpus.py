@@ -1,7 +1,5 @@
 """The kernels that elastic forms are tried on, each with its launches in its own comments."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from edgetune.stages.elastic.cpu_equivalence import Matrix

@@ -3,8 +3,6 @@
 Written from the papers, apart from ``edgetune.stages.elastic.mdtb.networks``; the two share names of weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

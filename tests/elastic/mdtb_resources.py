@@ -3,8 +3,6 @@
 Run it when a kernel, the forms or the compiler have changed. No GPU is needed.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

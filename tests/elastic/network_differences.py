@@ -3,8 +3,6 @@
 Kernels that add atomically in floating point differ from themselves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """PTX of the kernels of the corpus and of the benchmark, compiled by NVRTC, and of Triton's kernels, with launches."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

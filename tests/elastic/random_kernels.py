@@ -5,8 +5,6 @@ any place and none writes. A barrier lies between phases, and loops and branches
 threads of a block alike. All arithmetic is of integers that wrap around, so sums are the same in any order.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 from math import prod

@@ -4,8 +4,6 @@ Each thread writes a mixture of its registers to its own place. Shared memory is
 between two barriers. Whether all threads come to a barrier is left to chance.
 """
 
-from __future__ import annotations
-
 import random
 
 HEAD = """.version 8.0

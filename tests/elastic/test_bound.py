@@ -1,7 +1,5 @@
 """The worst case of critical latency: above every simulated one without contention, and who may run for it to hold."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 

@@ -1,7 +1,5 @@
 """The real GPU as a backend, on the fake: what is told of launches and when, what goes wrong, and whole runs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

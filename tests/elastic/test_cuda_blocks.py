@@ -1,7 +1,5 @@
 """Block records, and times of a GPU whose clock is not the host's and that is sometimes too busy to be asked."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What launching costs: known in closed form on the fake, kept in a file with where it was measured."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """CUDA on one GPU: the driver and its errors, facts of the GPU, what is made and given back, and parts of it."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -4,8 +4,6 @@ What a launch hands to a kernel is taken from the fake driver byte for byte and 
 size or offset of arguments gives wrong numbers. Neither timing nor CUDA itself is in this.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Persistent forms on the fake GPU: control words, blocks that leave and come back, and what is checked on a GPU."""
 
-from __future__ import annotations
-
 import struct
 from collections import Counter
 from collections.abc import Iterator

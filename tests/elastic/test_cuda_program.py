@@ -1,7 +1,5 @@
 """A network on the GPU: what kernels are given, and what is refused before anything runs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

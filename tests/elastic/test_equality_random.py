@@ -1,7 +1,5 @@
 """Kernels made by chance: what is made elastic of them has equal bits in every way it can be run."""
 
-from __future__ import annotations
-
 import pytest
 import random_kernels
 from ptx_corpus import made

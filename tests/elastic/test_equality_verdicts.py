@@ -1,7 +1,5 @@
 """Verdicts of the check: races, failures, sums, variables of the file; and the ways in which forms are tried."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Trials of kernels run on a GPU: what is equal, and what each wrong form and wrong original is told as."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Networks made ready once, backends for run after run, and what kernels take, known in closed form on the fake."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace

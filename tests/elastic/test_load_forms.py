@@ -1,7 +1,5 @@
 """The C++ program of the manual loads an elastic form and launches it in pieces: with a stand-in of the driver."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

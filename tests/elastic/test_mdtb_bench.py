@@ -1,7 +1,5 @@
 """The benchmark: order, ratios, intervals, misses in closed form on made-up runs; and small networks simulated."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The six networks: as many weights as the papers' have, what a call costs in closed form, and bad sizes."""
 
-from __future__ import annotations
-
 import json
 import math
 import struct

@@ -1,7 +1,5 @@
 """The networks' answers by their kernels on the CPU: as PyTorch's; and by their elastic forms, bit by bit."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Persistent forms: what they say, what they do on the CPU, and what the interpreter finds wrong with them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The policy ``persistent``, and persistent launches on the simulated GPU and in the loop."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from random import Random

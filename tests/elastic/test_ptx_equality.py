@@ -1,7 +1,5 @@
 """Elastic forms of kernels do what the originals do, for the whole corpus; and what the interpreter computes."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

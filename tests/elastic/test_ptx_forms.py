@@ -1,7 +1,5 @@
 """From CUDA C to PTX with forms, and what forms do beside computing: quotas, records of blocks, needs on a GPU."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The interpreter of PTX: its arithmetic against exact numbers, its memory, and what stops a launch."""
 
-from __future__ import annotations
-
 import math
 import struct
 from fractions import Fraction

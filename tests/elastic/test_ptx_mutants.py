@@ -1,7 +1,5 @@
 """Every way in which the transformed PTX could be wrong is found out by the check."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Random PTX kernels: what is made elastic runs to its end, and its form does what the original does."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """PTX kernels that cannot be made elastic safely are refused by name; their harmless neighbours are not."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What edgetune does in child processes, done in this one: it can be seen, and no Python starts for each."""
 
-from __future__ import annotations
-
 import os
 import time
 from typing import Any

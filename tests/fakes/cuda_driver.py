@@ -11,8 +11,6 @@ complete, and after a failed kernel every call fails. Where the real driver woul
 ``WouldWaitForeverError``. ``torch_cuda`` is the fake of PyTorch on a GPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import IntEnum
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The state of the fake of CUDA's driver, and the form of its results."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

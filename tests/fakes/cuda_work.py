@@ -2,8 +2,6 @@
 
 # ruff: noqa: PLR0917  (names and signatures are those of cuda.bindings.driver)
 
-from __future__ import annotations
-
 import ctypes
 import re
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """A file layer in which one operation fails, in place of ``edgetune.artifacts.file_operations``."""
 
-from __future__ import annotations
-
 import errno
 import inspect
 import os

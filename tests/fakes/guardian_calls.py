@@ -1,7 +1,5 @@
 """A guardian of any control in the process of a test: its requests as lines, its exit code, replies and errors."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -3,8 +3,6 @@
 ``python openai_server.py PORT HOW`` serves until it is ended.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A fake of the kernel's accounts of CPU time, ``proc/stat`` and ``proc/PID/stat``, in the layout of proc(5)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 TICKS_PER_S = 100

@@ -1,7 +1,5 @@
 """Boards of a fleet on a virtual clock: they answer the requests of a sweep without processes."""
 
-from __future__ import annotations
-
 import base64
 import heapq
 import json

@@ -1,7 +1,5 @@
 """What a host's kernel shows of its CPU: clusters with their clocks, and the energy counters of its dies."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Callable, Mapping, Sequence
 

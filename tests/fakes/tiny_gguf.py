@@ -4,8 +4,6 @@ Its vocabulary is the 256 bytes: each byte of a prompt is a token. It writes let
 Needs the package ``gguf``.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -6,8 +6,6 @@
 As of ``ssh -L`` and ``ssh -R``, neither end knows who is behind the tunnel.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

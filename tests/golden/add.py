@@ -7,8 +7,6 @@ on their disks stays readable. This command refuses to touch a file that exists.
 2. add what the new file must read as to ``tests/artifacts/test_golden.py``, and leave what is there alone.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

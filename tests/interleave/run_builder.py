@@ -1,7 +1,5 @@
 """Runs for tests: rows written by hand, and one with the numbers of a real board, which nothing has run."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A run in figures, against what one works out by hand."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

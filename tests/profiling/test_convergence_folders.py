@@ -1,7 +1,5 @@
 """Data sets of one's own: text, and folders of pictures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Power over a window against waveforms whose energy is known in closed form."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The noise scale of gradients against a network whose true gradient and noise are known."""
 
-from __future__ import annotations
-
 import pytest
 
 import edgetune

@@ -1,7 +1,5 @@
 """Balance points in closed form, with the published figures of an AGX Orin, and as properties of any roofline."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

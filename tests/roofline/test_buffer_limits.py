@@ -1,7 +1,5 @@
 """How much memory a network can be in: the card's own, the host's, a simulated board's by its name, or nobody says."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

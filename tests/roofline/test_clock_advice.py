@@ -1,7 +1,5 @@
 """Every sentence of ``edgetune roofline`` about the next clocks is what the twin measures, or a range that holds it."""
 
-from __future__ import annotations
-
 import re
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass

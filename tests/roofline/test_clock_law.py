@@ -1,7 +1,5 @@
 """Laws of clocks: exact where the figures obey one, chosen by what they foretell, refused where nothing is known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

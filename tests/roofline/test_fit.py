@@ -1,7 +1,5 @@
 """Kernels made from a known roofline give that roofline back; what they lack is named."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What the next clocks change: measured figures where there are any, else ranges in closed form."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

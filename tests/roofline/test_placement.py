@@ -1,7 +1,5 @@
 """Networks beneath a roof, in closed form and as properties of any table of operators."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Figures and the page of rooflines: every point where it belongs, filled or hollow, named, and nothing run as code."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

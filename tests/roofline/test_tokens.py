@@ -1,7 +1,5 @@
 """Language models beneath a roof: tokens per second and joules per token against their closed forms."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

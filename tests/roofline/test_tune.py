@@ -1,7 +1,5 @@
 """Tuning within a slowdown: what is foreseen in closed form, what measurements change, and which answer is kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product

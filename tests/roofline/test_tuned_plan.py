@@ -1,7 +1,5 @@
 """The answer of tuning as a plan: what it holds, that it survives a file, and that a twin is tuned end to end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Small real networks, prepared: what the tests of the runtime run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

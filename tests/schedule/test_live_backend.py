@@ -1,7 +1,5 @@
 """Layers of real networks on worker threads answer what the whole network answers, and fail alone."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Memory for real: a limit that the kernel keeps, a budget that others shrink, and weights mapped and given back."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

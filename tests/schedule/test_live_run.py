@@ -1,7 +1,5 @@
 """A run for real: a process under a memory limit, on files that are what was prepared."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

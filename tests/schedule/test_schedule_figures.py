@@ -1,7 +1,5 @@
 """Figures of timelines: what is merged, what is drawn of a long run, and what cannot be drawn."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

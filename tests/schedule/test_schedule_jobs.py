@@ -1,7 +1,5 @@
 """Jobs become requests: when, for which network, due when, after which."""
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from dataclasses import replace

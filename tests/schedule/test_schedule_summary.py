@@ -1,7 +1,5 @@
 """Figures of a timeline, against numbers worked out by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

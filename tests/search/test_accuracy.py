@@ -1,7 +1,5 @@
 """Time to accuracy on a table whose optimum and baselines are worked out by hand, and what a wrong proxy costs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

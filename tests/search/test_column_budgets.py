@@ -1,7 +1,5 @@
 """Budgets on columns of a server's answers, and the objective of tokens per joule."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

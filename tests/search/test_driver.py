@@ -1,7 +1,5 @@
 """The loop: its promises about points and budgets, its trace, its plan, its errors, and power that wavers."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Judging strategies: grids of problems, best answers, contenders on a small table, and their figure."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The gradient search, against sequences worked by hand and against the truth, and as the study prints it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

@@ -1,7 +1,5 @@
 """The strategies that ask a network, the network of PowerTrain and Fulcrum, and strategies as a study prints them."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The strategies that Optuna leads: what it is told, and that a table without every place does not disturb it."""
 
-from __future__ import annotations
-
 import logging
 import random
 import sys

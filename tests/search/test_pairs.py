@@ -1,7 +1,5 @@
 """Two workloads: the equations of interleaving, the search over halves, and the worth of a pair."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Changing rates: reuse first, measure little, and answer every window that can be answered."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

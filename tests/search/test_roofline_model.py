@@ -1,7 +1,5 @@
 """The physics behind roofline, the hypotheses beside it weighed by evidence, and the worth of a measurement."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import combinations, product

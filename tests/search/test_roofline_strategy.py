@@ -1,7 +1,5 @@
 """The strategies roofline and pareto, against the truth of landscapes that follow a formula."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import ceil

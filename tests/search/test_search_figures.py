@@ -1,7 +1,5 @@
 """The figures of a search: its front and its steps, the budgets, the answer, and points that cannot be shown."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The demands of a problem, against the formulas written out, and the offered points as data."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """The staircase walks the edge of the power budget once: largest batch first, the clock only going up."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 from statistics import fmean

@@ -3,8 +3,6 @@
 For inference and for two workloads a draw of them is checked in every run, each of them by ``--slow``: see ``DRAWN``.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from random import Random
 

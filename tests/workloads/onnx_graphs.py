@@ -1,7 +1,5 @@
 """Small ONNX models for tests: nodes, weights with a shape and no values, inputs by shape."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

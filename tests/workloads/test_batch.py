@@ -1,7 +1,5 @@
 """Which axis is the batch: what a symbol says, or what runs confirm, and never the first one by itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The eager view: parts of attention, activations and recurrent layers as kernels of their own."""
 
-from __future__ import annotations
-
 import pytest
 from onnx_graphs import model, model_table, node
 

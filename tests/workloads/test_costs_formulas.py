@@ -1,7 +1,5 @@
 """Every formula against its closed form, written out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import onnx

@@ -1,7 +1,5 @@
 """The fused view: what joins its producer, what must not, and exactly the bytes that lie between saved."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

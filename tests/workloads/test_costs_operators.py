@@ -1,7 +1,5 @@
 """Attention, detection heads, sampling, signals and quantised weights against their closed forms, written out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

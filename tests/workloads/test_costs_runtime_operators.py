@@ -1,7 +1,5 @@
 """ONNX Runtime's own operators: shapes as ONNX Runtime finds them, costs as their parts', written out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

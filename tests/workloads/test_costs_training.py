@@ -1,7 +1,5 @@
 """A training step from the forward pass: which gradients exist, what they move, and the optimiser."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,7 +1,5 @@
 """Element types: each tensor in its own, each operator beneath the roof of what it computes in."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From graph to rows: activation chains, names, the ledger, parameters, and shapes that are not known."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

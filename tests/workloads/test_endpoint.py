@@ -1,7 +1,5 @@
 """Language-model servers as workloads: references, figures and faults, against a server that streams."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import math

@@ -4,8 +4,6 @@ Needs the package ``gguf``, and ``llama-server`` of llama.cpp, the package ``xll
 built, or ``llama-cpp-python[server]``, which has another.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import math

@@ -1,7 +1,5 @@
 """Language models from their configuration: published sizes, and prefill and decode against their closed forms."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A decoder exported to ONNX with a key-value cache: prefill on an empty one, decoding on a full one."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,7 +1,5 @@
 """What a network is fed where nobody gives it: within its tables, as long as its sequences, never a size by chance."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Networks that are easily counted, fed or run wrongly, each with its right figure or the error that refuses it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

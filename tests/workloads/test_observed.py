@@ -1,7 +1,5 @@
 """Shapes, trip counts and branches that the graph does not tell: one run of the network shows them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

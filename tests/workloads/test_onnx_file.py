@@ -1,7 +1,5 @@
 """Models of unknown origin: external weights stay inside the model's folder, or are refused."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

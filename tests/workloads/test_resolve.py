@@ -1,7 +1,5 @@
 """From what the user wrote to a workload, and two lines for everything that is none."""
 
-from __future__ import annotations
-
 import json
 import struct
 import warnings

@@ -1,7 +1,5 @@
 """Ten small networks as people write them in PyTorch, and as PyTorch's exporter writes them down."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

@@ -4,8 +4,6 @@
 it starts quickly and stays small beside the measured network.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """Set modes through a guardian from the unprivileged measuring process."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The client's side of a guardian process: start it, exchange requests and replies over pipes, and end it."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

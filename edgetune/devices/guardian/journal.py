@@ -9,8 +9,6 @@ A journal is written to a temporary file, synced and renamed, and the folder is 
 missing. It is removed only after every setting is verified. A damaged or foreign journal is an error, never applied.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -13,8 +13,6 @@ waits for it while an earlier one restores the board. Messages name the holder t
 ``processes.file_lock``.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -8,8 +8,6 @@ sysfs and debugfs and the journal, which suffices for a board or a host. NVIDIA'
 CAP_SYS_ADMIN. Source: capabilities(7); NV_IS_SUSER in open-gpu-kernel-modules.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

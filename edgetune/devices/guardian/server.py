@@ -5,8 +5,6 @@ requests --> apply: snapshot --> journal (synced) --> first write ... --> restor
                                       +--- killed, power lost --- next start --+
 """
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
 from typing import Any

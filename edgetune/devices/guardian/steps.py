@@ -4,8 +4,6 @@ Requests come from a process of the calling user, who may be a hostile model's: 
 checks its arguments, and none opens a file by a name that the caller could have made. It ends with its caller.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

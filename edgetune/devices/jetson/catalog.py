@@ -4,8 +4,6 @@ Each ``catalog/*.yaml`` describes one board. Values read from the board take pre
 is compared with its readings, and supplies the fake kernel with data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache

@@ -7,8 +7,6 @@ Only limits, the memory's lock and cap, ``power/control``, ``online`` and, if as
 governor, current limit or power-gating mask, so that no change needs a reboot. Source: the configurations of nvpmodel.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -10,8 +10,6 @@ of its cores first comes online, before they are changed. A cluster gets its lim
 offline, so that an offline cluster keeps the limits that were found.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

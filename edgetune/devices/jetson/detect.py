@@ -4,8 +4,6 @@ The board's tables, limits and paths are read elsewhere. The detected name goes 
 catalogue entry that is compared with the board.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ Conditions go into the header of every artifact, ``None`` where unknown. The boa
 the catalogue, and a note reports each difference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path

@@ -12,8 +12,6 @@ In ``emc_iso_cap`` 0 is no cap. In ``nvpmodel_clk_cap/emc`` 0 would be the lowes
 -1 of nvpmodel's files. Sources: NVIDIA's jetson_clocks; the nvpmodel drivers of Linux for Tegra.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ A sleeping GPU is kept awake (``power/control`` on) while its limits change, as 
 be stale, zero or an error, so the setting is read from the limits alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -15,8 +15,6 @@ values that the board's tables lack. This module converts them as nvpmodel does:
 * Cores: all that the mode does not switch off.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

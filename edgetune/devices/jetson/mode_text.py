@@ -8,8 +8,6 @@ The script records what it finds in a file before it changes it.
 Write a mode as a ``POWER_MODEL`` of an nvpmodel configuration, in the grammar of ``nvpmodel_grammar``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from edgetune.artifacts.mode import Mode

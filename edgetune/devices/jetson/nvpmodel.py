@@ -3,8 +3,6 @@
 Both are read from files rather than from ``nvpmodel``, which may wait on its standard input for permission to reboot.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

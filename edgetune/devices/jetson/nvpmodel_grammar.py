@@ -17,8 +17,6 @@ the parser accepts all of them. Source: the heads of those files and NVIDIA's gu
 editing them (NVIDIA/skills, skills/jetson-customize-nvpmodel/SKILL.md).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

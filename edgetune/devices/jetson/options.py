@@ -3,8 +3,6 @@
 jetson?beyond-caps=on&rails=VDD_GPU_SOC+VDD_CPU_CV&source=jtop
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import unquote

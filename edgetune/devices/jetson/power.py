@@ -13,8 +13,6 @@ which waits for the next update and is false once the service is gone, and ``pow
 chooses the rails of that total; on AGX Orin it adds four, one more than edgetune (see ``rails.VDDQ``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module

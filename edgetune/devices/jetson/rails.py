@@ -20,8 +20,6 @@ Rails are matched by their exact names, not by substring or chip address: ``VDD_
 GPU. Where no rule matches, there is no total, and the user names the rails.
 """
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ gets the mode's own value; other files (the memory's lock, limits of clusters th
 the snapshot. If the mode in force is unknown, no upper limit is raised.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -7,8 +7,6 @@ Source: kernel Documentation/driver-api/thermal/sysfs-api.rst; values in thousan
 Results are comparable only with the same fan profile.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ Jetson Linux guide r36.4 for their meaning. ``thermal_trip_event`` of the ``*-th
 their cooling device, not a count.
 """
 
-from __future__ import annotations
-
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.sysfs import Sysfs
 

@@ -8,8 +8,6 @@ since others move it (Dynamic Boost of laptops moves the power limit).
 Neither setting outlives the driver (NVML API reference). MIG, persistence mode, compute mode and ECC are never touched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

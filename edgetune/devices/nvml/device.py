@@ -3,8 +3,6 @@
 Tested: measuring and running networks on an H100; setting clocks and the power limit on a fake of NVML only.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 from contextlib import nullcontext

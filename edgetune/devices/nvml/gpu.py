@@ -8,8 +8,6 @@ On a Jetson NVML initialises, counts one GPU named ``Orin (nvgpu)`` and answers 
 usability of a GPU is tested by a reading.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any

@@ -12,8 +12,6 @@ Measurements", arXiv 2312.02741, longer ones, and that A100 and H100 sample a qu
 measured when the sensor is opened. On an H100 the counter was renewed every 100 ms.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager

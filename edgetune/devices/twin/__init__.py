@@ -5,8 +5,6 @@ costs of networks. NumPy and PyYAML are imported on first use. ``tests/benchmark
 published figures, and fits the constants.
 """
 
-from __future__ import annotations
-
 from edgetune.devices.device import Device, DeviceKind, Listing
 from edgetune.devices.twin.constants import list_boards
 

@@ -4,8 +4,6 @@ A board's file is ``constants/BOARD.yaml`` in this package; ``twin:BOARD?constan
 ``tests/benchmarks/twin.py fit FILE`` writes it.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

@@ -15,8 +15,6 @@ seed, the point, and its ordinal: the number of the visit to that point, and of 
 not depend on earlier measurements, nor on how a measurement was split into calls.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections import deque

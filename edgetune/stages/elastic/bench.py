@@ -15,8 +15,6 @@ resampled, as the requests of one run depend on each other.
 Runs of tasks by a policy, each on a backend of its own: what the benchmark compares.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext

@@ -15,8 +15,6 @@ kernels beside each other cost each other in computing, caches and bandwidth, ot
 same task that queue. Ours; the study gives none.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -5,8 +5,6 @@ empty, as NVRTC knows their contents, or come from the CUDA toolkit, where one i
 for the types of every CUDA platform (int 32 bits, long 64, IEEE 754 float and double).
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

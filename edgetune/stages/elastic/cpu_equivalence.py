@@ -11,8 +11,6 @@ Only kernels that add floating-point numbers atomically get a tolerance: their r
 on every device.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ conv      original  conv          38 registers
           2, 4, 8   conv__block2  44, conv__block4, conv__block8
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ x.ptx  ptxas -v, else nvJitLink  -->  vadd 16 registers, vadd__grid 18          
 What each kernel needs, as ``ptxas -v`` reports it, and the names of kernels in their symbols.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

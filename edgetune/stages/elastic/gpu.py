@@ -12,8 +12,6 @@ request                                 ->  call 0 (conv1) -> call 1 (pool1) -> 
 call                                    ->  logical blocks 0 .. n-1, independent of each other
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache

@@ -47,8 +47,6 @@ vadd (line 3): 4 parameters
   the grid alone is elastic: line 7: shared-wait: ... -> wait by a barrier
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ The same loop and policies run on the simulated GPU and on a real one; only the 
 policy until it decides nothing more, then waits for a start, an end or an arrival.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

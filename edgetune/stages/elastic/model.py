@@ -8,8 +8,6 @@ The model has no caches, no instructions but floating-point ones, no warps that 
 changing clocks and no other user of memory; figures made with it are labelled as simulated.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from edgetune.errors import InputError

@@ -9,8 +9,6 @@ among equals to the lowest number. A thousand equal blocks cost as much as one. 
 no work on the others, unless it changes the bandwidth that all share.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Sequence

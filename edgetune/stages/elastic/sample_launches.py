@@ -20,8 +20,6 @@ is ``surface[BYTES]``, ``surface[ROWSxBYTES]`` or ``surface[LAYERSxROWSxBYTES]``
 Physical launches of kernels to run on the CPU, the order in which their blocks and threads run, and the outcome.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -15,8 +15,6 @@ goes on to the next logical one, so that the limit is on physical blocks only an
 Source of both scores: the same paper, section on the shrinking of the design space.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ one gets room). Running blocks are never preempted. Tasks that may use a part of
 of their own: they keep no others from theirs.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -16,8 +16,6 @@ that fits at its time. A part whose launch failed counts as launched, for its bl
 twice may be wrong (a kernel that adds to its output).
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections import deque

@@ -7,8 +7,6 @@ All figures can be computed again from the file. A latency is the time from arri
 request that failed or was abandoned misses its deadline. An unknown figure is ``None``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby

@@ -11,8 +11,6 @@ launch(a) launch(b)            a and b are on two streams
    +---------+---> wait() ->   stream of b     [b runs        ]     events: a started, b started, a ended, ...
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol, runtime_checkable

@@ -12,8 +12,6 @@ Source: Choi, Bedard, Fowler and Vuduc, "A roofline model of energy" (IPDPS 2013
 eq. 5, which holds left of the balance point in time; right of it the second hyperbola is solved for half of the peak.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -26,8 +26,6 @@ On the digital twin of an AGX Orin, mean error at the modes not measured (33 of 
 Bandwidth is the hardest: each memory clock there has timings of its own, and slow GPUs cannot ask for more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 

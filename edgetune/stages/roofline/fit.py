@@ -14,8 +14,6 @@ intensities in between check the model.
 Source: Choi, Bedard, Fowler and Vuduc, "A roofline model of energy" (IPDPS 2013), eq. 3; per mode as in Pagoda (2025).
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar

@@ -4,8 +4,6 @@ A runtime does not run a network as its graph is written: it folds BatchNormaliz
 as one kernel, adds changes of layout. What it ran is one layer here, whatever number of rows that is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -13,8 +13,6 @@ lie between the two, so that the energy of an operation and of a byte can be sep
 what fits, because the best size of a library is not known beforehand.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field

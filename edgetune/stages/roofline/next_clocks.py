@@ -18,8 +18,6 @@ host that launches them one by one while the accelerator waits or works. In a mo
     T(m) / T(ref) = (device(m)^p + host(m)^p)^(1/p)        p = 1: one after the other, p = 4: side by side
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal

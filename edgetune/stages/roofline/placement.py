@@ -16,8 +16,6 @@ fuses operators moves fewer bytes than the operators one by one, so that its act
 cache, which are most of what decoding moves, are the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -10,8 +10,6 @@ A plan's problem has no word for "at most 5 % slower than that mode", so it says
 plan's conditions say ``tune``: the slowdown allowed, the reference and what was measured in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal

@@ -8,8 +8,6 @@ What is available is what the kernel says (MemAvailable), or less where a contro
 Standard library only.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -10,8 +10,6 @@ this process -- group/        memory: unlimited
                          the process that runs networks
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

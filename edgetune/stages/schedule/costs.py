@@ -8,8 +8,6 @@ for each prepared network      one process: loads, executions and peak of its la
 for the machine                one process: the memory that it takes before it has a network
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -17,8 +17,6 @@ mapped weights it reads most of them from storage.
 Shared by processes that measure layers and whole networks: samples, memory, made-up inputs, uncached files.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import itertools

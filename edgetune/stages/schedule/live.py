@@ -6,8 +6,6 @@
 Threads only compute; only the loop's thread changes what is kept, when it learns that a task is over.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import queue

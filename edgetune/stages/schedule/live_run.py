@@ -3,8 +3,6 @@
 hashes, samples, page cache emptied -> process enters its control group -> records ...
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

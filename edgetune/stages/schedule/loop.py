@@ -6,8 +6,6 @@ The same loop runs in the process that executes networks and on an event clock; 
 policy until it chooses nothing, and then waits for something to end or to arrive.
 """
 
-from __future__ import annotations
-
 import heapq
 import time
 from collections.abc import Mapping, Sequence

@@ -8,8 +8,6 @@
 The loop accounts for estimates with it, the simulator for what is really held.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@
 Plain nouns, standard library only: the process that runs networks under a memory limit imports this.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal

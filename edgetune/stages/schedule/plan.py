@@ -6,8 +6,6 @@ bound |-----------------|--- whether a schedule is here is unknown ---| objectiv
 The grid of whole numbers on which a constraint programme counts time.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@
 ``state`` keeps all of them.
 """
 
-from __future__ import annotations
-
 import heapq
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 From jobs to requests: when each arrives, for which network, when it is due and what it waits for.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 A process of its own makes the samples and ends before the run: its libraries hold no memory while networks are timed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import sys

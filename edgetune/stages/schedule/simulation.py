@@ -5,8 +5,6 @@ cores     execute C ------------------------------------ C              executio
 loop                        unload D ---- D                             nothing is decided meanwhile
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@
 what it changes, so that a long queue costs no more per step than a short one.
 """
 
-from __future__ import annotations
-
 import heapq
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence

@@ -12,8 +12,6 @@ held:  [======== in memory, up to the limit ========|== excess, on storage ==]
 a task touches some of it, and waits for the part that is not there
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol

@@ -8,8 +8,6 @@ Everything can be computed again from the file. A response is the time from arri
 that failed or was abandoned misses its deadline. A figure that was not measured is ``None``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter

@@ -8,8 +8,6 @@ request that a file system in memory, or another program with the file mapped, d
 what stays. Standard library and numpy only.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -14,8 +14,6 @@ Commands and replies are lines of JSON on pipes (``processes.messages``). The mo
 once the process has begun anew.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import select

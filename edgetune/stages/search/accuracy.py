@@ -9,8 +9,6 @@ clock of 2025 that this follows (section 5.1). A third baseline, harder to beat,
 accuracy at that clock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 

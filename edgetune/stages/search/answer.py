@@ -6,8 +6,6 @@ accept that point.
 The ranking of the measured points of a search: the answer, the points nearest to it, and why each of them lost.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -7,8 +7,6 @@ best ones again until their interval keeps the budget too.
 ``BothHalves`` adapts strategies of one workload to two workloads: it measures each point they ask for as two halves.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The measurements of a search so far, step by step, and the best point that keeps every budget."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean

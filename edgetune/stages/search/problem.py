@@ -18,8 +18,6 @@ budget in 5 to 10 % of searches, because the search picks points that happened t
 reading must keep the budget as well: mean reading x (1 + z x noise / sqrt(readings)). Measuring again narrows it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A strategy sees the offered points as data, the problem and a seed. It never see
 loop, so the same object searches on a live board, on a recorded table and in a test.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable

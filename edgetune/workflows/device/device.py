@@ -5,8 +5,6 @@ Runs a command in the foreground and waits for its end despite signals.
 Writes the mode of a plan as text for a Jetson board: an nvpmodel mode or a shell script.
 """
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence

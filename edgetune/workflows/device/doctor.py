@@ -4,8 +4,6 @@ Libraries are found without an import, and modules that need a library of the co
 so that the report works without that library.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import os

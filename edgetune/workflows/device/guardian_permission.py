@@ -3,8 +3,6 @@
 This module neither starts nor installs the guardian: an administrator reviews and installs it.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import re

@@ -1,7 +1,5 @@
 """The benchmark of critical and best-effort networks that share a GPU, by several policies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace

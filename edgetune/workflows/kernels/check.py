@@ -1,7 +1,5 @@
 """Tries elastic kernels with sample launches, in an interpreter on the CPU and on a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace

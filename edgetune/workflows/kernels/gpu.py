@@ -1,7 +1,5 @@
 """Opens the GPU that an option names, and measures what launches cost on it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The plan of ``simulate`` and ``run``: tasks, policies, a GPU, and the file of the timeline."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

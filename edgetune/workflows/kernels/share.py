@@ -3,8 +3,6 @@
 plan -> each critical task alone (solo), then all tasks by each policy -> rows and costs -> kernel timeline
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace

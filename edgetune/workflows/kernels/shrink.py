@@ -1,7 +1,5 @@
 """The pieces of a kernel that are worth launching beside a critical kernel."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Makes the kernels of a CUDA C or PTX file elastic, and checks them on request."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ The page has a section for each artifact, in the order of ``sections.SECTIONS``,
 Where the figures of a report come from: files, programs, devices, conditions and warnings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from inspect import signature

@@ -5,8 +5,6 @@
 Installed packages add rows. The order of the rows is the order of a page.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

@@ -10,8 +10,6 @@ With several streams the prompts of some are read while others are answered, so 
 prefill.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -5,8 +5,6 @@ Estimates the measurements of ``edgetune roofline`` and their maximum duration.
 Computes the cost of each operator of a network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

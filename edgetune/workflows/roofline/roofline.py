@@ -1,7 +1,5 @@
 """Measures or reads the peaks of a device and places a network beneath them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Finds the mode of least energy within a slowdown: predicts every mode from peaks and measures the best few."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Live turns of ``edgetune schedule run``: runs each turn in a process under a memory limit, and returns its rows."""
 
-from __future__ import annotations
-
 import contextlib
 import select
 import threading

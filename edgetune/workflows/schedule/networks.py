@@ -1,7 +1,5 @@
 """The networks that jobs name: their layers, costs and prepared folders."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 The schedule that a policy follows which plans ahead, made before a run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 Measures the layers of prepared networks: ``edgetune schedule profile``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace

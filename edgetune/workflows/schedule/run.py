@@ -1,7 +1,5 @@
 """Runs the jobs of ``edgetune schedule run``: from its plan to a written timeline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

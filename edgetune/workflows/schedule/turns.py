@@ -1,7 +1,5 @@
 """Runs the policies of ``edgetune schedule run`` in turns and keeps their rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol

@@ -6,8 +6,6 @@ A live search writes its rows as they are measured, also if it finds nothing or 
 same file, or with ``--known FILE``, reuses them without measuring.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

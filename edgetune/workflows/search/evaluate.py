@@ -3,8 +3,6 @@
 The tables of an evaluation of strategies: read, and joined by device.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Opens the candidates of a search: measured tables, or one or two networks to measure on a device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Describes a step, a plan and the certainty of a search in one line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, cast, get_args

@@ -4,8 +4,6 @@ A relative is a network and task of a profile. One that says nothing about the p
 knobs) is left out, and the reason is reported.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Searches for the best power mode and batch size: from the options of ``edgetune search`` to a plan and its files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace

@@ -12,8 +12,6 @@ Modes that differ only in their names have no order to search along, so every po
 Confirms the answer of a search by keeping it running: ``edgetune search --soak 5m``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

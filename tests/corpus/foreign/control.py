@@ -1,7 +1,5 @@
 """Networks with control flow, sequences, and shapes that depend on the data."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from foreign.network import ForeignNetwork, integers, network

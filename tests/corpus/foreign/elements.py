@@ -1,7 +1,5 @@
 """Networks of other element types than float32, and inputs that are no tensors of numbers."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 from onnx import TensorProto, helper

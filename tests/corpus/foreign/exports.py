@@ -1,7 +1,5 @@
 """Networks written in PyTorch and exported with open axes, as most files are made."""
 
-from __future__ import annotations
-
 import importlib.util
 import tempfile
 import warnings

@@ -1,7 +1,5 @@
 """Networks that are ordinary, in files that are not: old and new versions, and ways of storing a graph."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Networks whose axes are not the usual ones: where the batch is, whether there is one, and what is open."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from foreign.network import ForeignNetwork, integers, network

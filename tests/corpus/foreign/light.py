@@ -1,7 +1,5 @@
 """The nine networks that the onnx package brings along: IR version 3, opset 9, weights made by ConstantOfShape."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One network of the corpus: how it is made, and what is right for it, said independently of edgetune."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Networks with an input that says how large something is: made-up values would measure a network that nobody has."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from foreign.elements import rows_within

@@ -1,7 +1,5 @@
 """Networks that look as if their batch were clear: symbols, outputs and loops that mislead."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper

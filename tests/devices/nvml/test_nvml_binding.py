@@ -1,7 +1,5 @@
 """NVML loaded and its errors told in two lines: what happened, what to do."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 import sys

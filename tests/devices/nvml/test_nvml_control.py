@@ -1,7 +1,5 @@
 """Clock locks and power limits set, verified and put back, on a fake of NVML."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

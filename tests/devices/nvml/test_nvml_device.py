@@ -1,7 +1,5 @@
 """``nvidia:N`` as a device: what every device promises, what it says of itself, and which GPUs it refuses."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

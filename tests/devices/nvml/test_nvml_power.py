@@ -1,7 +1,5 @@
 """Energy and power of a GPU, on a fake of NVML: they test edgetune's arithmetic, not any hardware."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Temperature and throttling, on a fake of NVML."""
 
-from __future__ import annotations
-
 import pytest
 
 from edgetune.devices.capabilities import Absent

@@ -1,7 +1,5 @@
 """Tiny operator tables, for tests whose answers are written out by hand."""
 
-from __future__ import annotations
-
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import KIND, VERSION, OpRow, OpsTable

@@ -13,8 +13,6 @@ cannot use the GPU any more. CUDA cannot stop a kernel: only the end of the proc
 on a GPU that draws a screen.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import deque
 from collections.abc import Mapping, Sequence

@@ -16,8 +16,6 @@ later. Both registers are documented in NVIDIA, "Parallel Thread Execution ISA",
 differs between GPUs and is not promised, so short blocks may seem to take no time. Recording costs registers and time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -12,8 +12,6 @@ bandwidth and its caches are still those of the big one, and results say so. Whe
 contexts is found out by making one. Source: CUDA Driver API.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

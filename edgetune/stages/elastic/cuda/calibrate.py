@@ -10,8 +10,6 @@ The overhead of a kernel cut into n shards is the time that n empty shards take 
 than a reaction leave the GPU waiting for the host.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone

@@ -7,8 +7,6 @@
 A context belongs to the thread that opened it; ``cuda.green`` makes one of a part of the GPU. Source: CUDA Driver API.
 """
 
-from __future__ import annotations
-
 import math
 import time
 import uuid

@@ -15,8 +15,6 @@ Run on a GPU so far, with forms written in CUDA C: equality, overhead, the bench
 those, and ``gpu_equivalence``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -10,8 +10,6 @@ show. It adds the compiler's own code, real warps, and real memory. In a network
 launched in the form for one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

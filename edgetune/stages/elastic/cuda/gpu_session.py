@@ -9,8 +9,6 @@ The kernels of a network are timed alone, in their place in a request, so that t
     [delay][start event][one block for each multiprocessor][end event][all other blocks]...    block_s of each
 """
 
-from __future__ import annotations
-
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -16,8 +16,6 @@ waits for the GPU's own count of its blocks, not for the host: by then all are d
 are brought too early or too late find nothing left in the counter.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence

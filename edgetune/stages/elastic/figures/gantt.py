@@ -9,8 +9,6 @@ another part is asked for, the figure shows the surroundings of one urgent reque
 one with their neighbours, or a little wider than they are.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

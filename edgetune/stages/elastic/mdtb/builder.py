@@ -8,8 +8,6 @@ equal parts. That a tile is read again by its neighbours is left to the cache. A
 for each multiply-add, fills its tiles, and is bound by that: it reaches a small share of the peak.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ The layers are those of the papers named at each network. Published sizes of the
 those here are ours. Batch normalisation of ResNet is taken to be part of weights and biases, as it is in inference.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import math

@@ -11,8 +11,6 @@ Source of networks, arrivals and figures: Zhao et al., Miriam: Exploiting Elasti
 Inference on Edge GPU (SenSys 2023), body of the text. Its kernels, sizes and GPUs were others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal

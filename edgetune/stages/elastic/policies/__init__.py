@@ -3,8 +3,6 @@
 A new policy is one file, one row here and one line in the tests (``tests/contracts/elastic_contract.py``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from edgetune.plugins import Registry

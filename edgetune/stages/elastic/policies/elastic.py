@@ -3,8 +3,6 @@
 The policy ``persistent``: as ``elastic``, but a kernel of several waves is launched once and follows a quota.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate

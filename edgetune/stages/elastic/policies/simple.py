@@ -5,8 +5,6 @@ The policy ``sequential``: one request at a time, as a program with one stream r
 The policy ``barrier``: kernels side by side, in rounds, with barriers between streams.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

@@ -8,8 +8,6 @@ correctly rounded sums", IEEE Trans. Computers 57 (2008). The same source has th
 Instructions, their rounding and their types: NVIDIA, "PTX ISA", chapters 5 (types) and 9 (instructions).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

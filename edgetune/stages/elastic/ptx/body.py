@@ -19,8 +19,6 @@ Of copies, one that returned is dead: it skips all that is left. A physical thre
 returned. Source of the copies: Stawinoga and Field, Predictable thread coarsening (TACO 2018).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 

@@ -12,8 +12,6 @@ value, as between two barriers nothing may write there without a race; volatile 
 from local memory, also through a generic address where a kernel has any.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The control words of persistent forms while blocks run: quotas that change, and how blocks use the words."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

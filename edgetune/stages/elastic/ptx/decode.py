@@ -7,8 +7,6 @@
 What an instruction does, which types it takes and what its words mean: NVIDIA, "PTX ISA", chapter 9.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType

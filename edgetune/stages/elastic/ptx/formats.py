@@ -4,8 +4,6 @@ Formats: NVIDIA, "PTX ISA", chapter 5. Values that were rounded to odd are round
 ``arithmetic``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

@@ -4,8 +4,6 @@ grid, block    at = %ctaid.x; next: if (at >= count) ret; index of first + at   
 persistent     next: thread 0: rank < quota ? at = counter++ : leave             turn: done++; bra next
 """
 
-from __future__ import annotations
-
 from edgetune.stages.elastic.kernel import (
     CONTROL,
     COUNT_OFFSET_BYTES,

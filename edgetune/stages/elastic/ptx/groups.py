@@ -9,8 +9,6 @@ another, so that what is missing between threads that would never part shows. Bl
 begin when earlier ones have ended, or wait.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 What an instruction does, which types it takes and what its words mean: NVIDIA, "PTX ISA", chapter 9.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Finds the reasons for which a PTX kernel cannot be made elastic; what is not known to be safe is refused."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

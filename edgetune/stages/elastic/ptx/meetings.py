@@ -3,8 +3,6 @@
 Source: NVIDIA, "PTX ISA", section 9.7.13 and, for shuffles, section 9.7.9.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

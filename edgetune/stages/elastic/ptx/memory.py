@@ -7,8 +7,6 @@ first. Addresses of shared and local memory count from the start of the window o
 through all of the array. Between buffers there are gaps that no access may touch.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ An array has an element for each thread that runs the segment, or one for all of
 segments in the type in which they are used most.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

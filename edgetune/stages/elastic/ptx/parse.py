@@ -10,8 +10,6 @@ Statements in braces of their own, as inline assembly has them, may declare regi
 own, ``name@2``. Source of the syntax: NVIDIA, "PTX ISA", chapters 4 and 5.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import Counter

@@ -9,8 +9,6 @@ may differ from a GPU, in original and form alike. Which lane holds which elemen
 fragments for ``mma``, and on ``ldmatrix``, ``stmatrix`` and ``movmatrix``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from functools import partial

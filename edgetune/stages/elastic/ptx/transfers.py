@@ -9,8 +9,6 @@ Textures and surfaces, for a check that all forms of a kernel read and write the
 Instructions: NVIDIA, "PTX ISA", sections 9.7.10 and 9.7.11. No filtering, no addressing modes, no formats.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

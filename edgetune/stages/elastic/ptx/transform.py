@@ -15,8 +15,6 @@ local memory is undefined at the start of the original, so the body reads none o
 Miriam (SenSys 2023), made behind the compiler.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

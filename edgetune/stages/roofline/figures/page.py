@@ -1,7 +1,5 @@
 """Rooflines in a report: every figure, with descriptions of its points, and tables of the points."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Positions of networks and layers in a roofline figure: intensity, and FLOP per second or per joule."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

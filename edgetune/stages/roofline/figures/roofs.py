@@ -9,8 +9,6 @@
 The two are drawn one above the other, so that a network stands at the same place across in both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -9,8 +9,6 @@ Bars have the colour of their network; loads are pale and hatched. Of a long run
 that would be narrower than a line are drawn as one with their neighbours, and of held memory the most is drawn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType

@@ -4,8 +4,6 @@ A new policy is one class, one row here and one line in the tests (``tests/contr
 outside adds one by an entry point ``schedule.NAME`` of the group ``edgetune.policies``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast

@@ -1,7 +1,5 @@
 """The policy ``optimum``: follows the best schedule that was found before the run; a measure for the other policies."""
 
-from __future__ import annotations
-
 from itertools import islice
 from typing import get_args
 

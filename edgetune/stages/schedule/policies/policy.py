@@ -5,8 +5,6 @@ Policies with one rule each, and published ones: whole networks, a layer at a ti
 MASA: Cox, TU Delft 2020; Cox et al., PerCom 2021. DeepEye: Mathur et al., MobiSys 2017.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Literal, get_args
 

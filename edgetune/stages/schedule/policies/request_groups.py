@@ -10,8 +10,6 @@
 A change to one request costs the same where thousands wait.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

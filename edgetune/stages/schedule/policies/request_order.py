@@ -5,8 +5,6 @@ its absent weights and to execute all its requests: the group that gives an answ
 rule, 1956), except for deadlines and for requests that were passed too often.
 """
 
-from __future__ import annotations
-
 import heapq
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The policy ``reuse``: weights are shared, stay while they will be needed, and are loaded before they are."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The cases of an evaluation: a space of measured points, and the problems to solve in it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 

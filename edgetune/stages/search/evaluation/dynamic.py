@@ -10,8 +10,6 @@ costs little, where the rate is far from all rates searched before. After Fulcru
 known points first when the rate changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 

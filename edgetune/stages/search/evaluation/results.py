@@ -1,7 +1,5 @@
 """The results of an evaluation: figures per strategy, and a box plot of the excess of each."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The evaluation of every contender, case and seed in several processes; results do not depend on their number."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

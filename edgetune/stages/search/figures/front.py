@@ -3,8 +3,6 @@
 The figure of a search step by step: objectives, kept budgets, and the best so far.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

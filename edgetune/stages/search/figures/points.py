@@ -6,8 +6,6 @@ not measured is no marker, and is counted.
 Shared parts of the figures of a search: scales and budgets, titles and markers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace

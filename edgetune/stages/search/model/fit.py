@@ -18,8 +18,6 @@ All members of that mixture are fitted at once, as one more axis of every array.
 coefficients, so that every system to solve has the size of the measurements.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product

@@ -19,8 +19,6 @@ among those that keep up and answer in time. The first steps above the best so f
 above it as an integral (the midpoint rule, whose integral of a log-normal is in closed form).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A relative may have been measured on another grid, or at other batch sizes: wher
 interpolated.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

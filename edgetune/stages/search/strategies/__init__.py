@@ -4,8 +4,6 @@ A new strategy is one file, one row here and one line in the tests; a package ou
 group ``edgetune.strategies``. A strategy is imported when it is used.
 """
 
-from __future__ import annotations
-
 from edgetune.plugins import Registry
 from edgetune.stages.search.strategy import Strategy
 

@@ -27,8 +27,6 @@ Where the published text is silent, these choices were made:
 - Asked for more points than that, it goes on with more rounds, and draws at random when the quadrants are exhausted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import ClassVar
 

@@ -15,8 +15,6 @@ Fulcrum's strategies as printed (2025), where edgetune's differ: to reproduce it
 Budgets count measurements of a mode: of two workloads a point is two halves, of which one serves every batch size.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby

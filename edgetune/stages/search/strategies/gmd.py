@@ -63,8 +63,6 @@ There the published text leaves more choices:
 It uses no random numbers, so that the seed has no effect.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from functools import partial
 from typing import ClassVar

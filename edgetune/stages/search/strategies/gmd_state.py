@@ -6,8 +6,6 @@ the points above it, and a point within the budget makes those below it pointles
 The rules are exact where time and power are monotone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 

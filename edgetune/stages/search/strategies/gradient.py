@@ -5,8 +5,6 @@ gradient search knows only which points are within the power budget, the figures
 be better than the best.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Literal, Protocol
 

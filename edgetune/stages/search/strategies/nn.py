@@ -10,8 +10,6 @@ allowed.
 and combines them afterwards: m + n points teach what m x n pairs would. The halves are drawn in turn.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass

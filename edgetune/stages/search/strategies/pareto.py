@@ -9,8 +9,6 @@ background throughput at three arrival rates, light to heavy for its batch size,
 and rate. A pair's power is the larger of the two. The answer is the best point *measured*.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import ClassVar

@@ -26,8 +26,6 @@ measurement, so of the most promising pair only the half likelier to rule it out
 nothing. The answer is a pair of which both halves were measured.
 """
 
-from __future__ import annotations
-
 import math
 from copy import copy, deepcopy
 from typing import ClassVar

@@ -32,8 +32,6 @@ It is a sweep for time: the least energy often lies below the edge, at a lower c
 It uses no random numbers, so that the seed has no effect.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Generator
 from functools import partial
