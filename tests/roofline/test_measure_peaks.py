@@ -1,7 +1,11 @@
-"""Peaks measured: which kernels are planned, which of them run where, what is told, and that a twin gives its roofs."""
+"""Peaks measured: which kernels are planned, which of them run where, what is told, and that a twin gives its roofs.
+
+How much memory a network can be in: the card's own, the host's, a simulated board's by its name, or nobody says.
+"""
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,10 +15,11 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import KernelRun
 from edgetune.devices.capabilities import Absent
-from edgetune.devices.device import LiveSource, open_device
+from edgetune.devices.device import Device, LiveSource, open_device
+from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.roofline.fit import IDLE, fit_roofs
-from edgetune.stages.roofline.measure import buffer_limits_on, idle_run, measure_peaks, plan_kernels
+from edgetune.stages.roofline.measure import buffer_limits_on, idle_run, measure_peaks, memory_of, plan_kernels
 from edgetune.testing.fake_files import KernelFiles
 from edgetune.testing.fake_jetson import FakeClock
 from edgetune.workflows.reporting import Reporter
@@ -290,3 +295,29 @@ def test_power_at_rest_is_measured_with_a_kernel_loaded_and_the_table_says_so(mo
     found = peaks.measured_peaks(device, [HIGH, LOW], ["fp32"], quick=True, reporter=Reporter())
     assert done[:4] == [done[3], "rest", "rest", done[0]]
     assert found.header.conditions["power_at_rest"].startswith(told)
+
+
+def changed(device: Device, **conditions: object) -> Device:
+    return replace(device, conditions={**device.conditions, **conditions})
+
+
+def test_a_host_has_what_its_kernel_says_and_a_card_its_own(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemTotal:       16000000 kB\nMemAvailable:    9000000 kB\n")
+    host = open_device("host")
+    assert memory_of(host, Sysfs(tmp_path)) == 16000000 << 10
+    assert memory_of(changed(host, gpu_memory_bytes=80 << 30), Sysfs(tmp_path)) == 80 << 30
+
+
+@pytest.mark.parametrize("text", [None, "", "MemTotal:\n", "MemTotal: many kB\n"])
+def test_a_kernel_that_does_not_say_leaves_it_unknown(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "proc").mkdir()
+        (tmp_path / "proc/meminfo").write_text(text)
+    assert memory_of(open_device("host"), Sysfs(tmp_path)) is None
+
+
+def test_a_simulated_board_has_what_its_name_says() -> None:
+    twin = open_device("twin:orin-agx")
+    assert memory_of(twin) == 64 << 30
+    assert memory_of(changed(twin, board="jetson-nano")) is None

@@ -1,15 +1,25 @@
-"""The fake board answers as the kernels of JetPack 4 to 7: what they refuse, clamp, and ignore without an error."""
+"""The fake board answers as the kernels of JetPack 4 to 7: what they refuse, clamp, and ignore without an error.
+
+The catalogue: every board complete and consistent, every figure with a source and a grade.
+"""
 
 import errno
 import re
 import signal
 import subprocess
 import sys
+from dataclasses import fields
+from functools import cache
+from importlib import resources
+from typing import get_type_hints
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
+from edgetune.devices.jetson import catalog
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.errors import InputError
 from edgetune.testing.fake_board import make_board
@@ -279,3 +289,139 @@ def test_another_process_meets_the_same_kernel_and_its_faults(orin):
 def test_what_does_not_exist_is_refused(tmp_path, wrong):
     with pytest.raises(InputError, match="there is no"):
         make_board(tmp_path, ORIN, **wrong)
+
+
+BOARDS = catalog.board_names()
+GRADES = {"A", "B", "C", "D"}
+
+
+@cache
+def document_of(name):
+    return yaml.safe_load((resources.files("edgetune.devices") / "catalog" / f"{name}.yaml").read_text())
+
+
+def blocks(value):
+    """Every mapping in a document."""
+    if isinstance(value, dict):
+        yield value
+        for inner in value.values():
+            yield from blocks(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from blocks(inner)
+
+
+def test_the_boards_are_those_of_jetpack_4_to_7():
+    assert [name.removeprefix("jetson-") for name in BOARDS] == [
+        "agx-orin-32gb", "agx-orin-64gb", "agx-thor", "agx-xavier", "nano", "orin-nano-4gb", "orin-nano-8gb",
+        "orin-nx-16gb", "orin-nx-8gb", "tx2", "tx2-nx", "xavier-nx",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_figures_have_source_and_grade(name):
+    document = document_of(name)
+    graded = [block for block in blocks(document) if "khz" in block or "zones" in block or "modes" in block]
+    graded += [document["power"], document["gpu"]]
+    assert graded
+    for block in graded:
+        assert block["grade"] in GRADES
+        assert len(block["source"]) > 8
+    assert document["cpu"]["clusters_grade"] in GRADES
+    assert document["cpu"]["clusters_source"]
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_nothing_in_a_file_goes_unread(name):
+    """A key that no field of a board holds would be a figure that nobody sees; its parts refuse such keys."""
+    read = {"name", "cpu.tables"}
+    for field in fields(catalog.CatalogueBoard):
+        hint = get_type_hints(catalog.CatalogueBoard, include_extras=True)[field.name]
+        paths = [extra.validation_alias.path for extra in getattr(hint, "__metadata__", ())] or [[field.name]]
+        read |= {".".join(path) for path in paths}
+    free = {"cpu.clusters_source", "cpu.idle_states_grade", "cpu.cores"}  # read by people, or told twice
+    document = document_of(name)
+    keys = {key for key in document if key not in ("cpu", "gpu", "emc")}
+    keys |= {f"{block}.{key}" for block in ("cpu", "gpu", "emc") for key in document[block]}
+    assert {key for key in keys - read - free if key.rpartition(".")[2] not in ("source", "grade", "governor")} == set()
+    spoilt = {**document, "thermal": [{**document["thermal"][0], "extra": 1}]}
+    with pytest.raises(ValidationError, match="extra"):
+        TypeAdapter(catalog.CatalogueBoard).validate_python(spoilt)
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_tables_ascend_and_presets_fit_them(name):
+    board = catalog.load_board(name)
+    for table in (*board.cpu, *board.gpu, *board.emc):
+        if table.khz is not None:
+            assert list(table.khz) == sorted(set(table.khz))
+            assert table.ends_khz == (table.khz[0], table.khz[-1])
+            assert table.steps == len(table.khz)
+    assert board.cpus == tuple(range(len(board.cpus)))
+    assert document_of(name)["cpu"]["cores"] == len(board.cpus)
+    clusters = {cluster.name for cluster in board.clusters}
+    for file in board.presets:
+        assert file.default_id in [preset.id for preset in file.modes]
+        assert len({preset.id for preset in file.modes}) == len(file.modes)
+        for preset in file.modes:
+            assert set(preset.cores) <= set(board.cpus)
+            assert 0 in preset.cores
+            assert set(preset.cpu_khz) <= clusters
+            limits = (*preset.cpu_khz.values(), preset.gpu_khz)
+            assert all(low is None or high is None or low <= high for low, high in limits)
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_the_total_is_a_rail_or_a_sum_of_rails(name):
+    rails = catalog.load_board(name).rails
+    names = {rail.name for chip in rails.chips for rail in chip.rails}
+    if rails.total is None:
+        assert set(rails.total_sum) <= names
+        assert rails.sum_note
+        assert rails.sum_grade in GRADES
+    else:
+        assert rails.total in names
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_every_kernel_of_a_board_has_its_zones(name):
+    board = catalog.load_board(name)
+    for kernel in board.kernels:
+        (zones,) = [group for group in board.thermal if kernel in group.kernels]
+        assert set(zones.gated) <= set(zones.zones)
+
+
+def test_the_agx_orin_has_two_gpu_tables_and_no_input_rail():
+    board = catalog.load_board("jetson-agx-orin-64gb")
+    old, new = (table.khz for table in board.gpu)
+    assert (len(old), old[0], old[-1]) == (13, 114_750, 1_300_500)
+    assert (len(new), new[0], new[-1]) == (11, 306_000, 1_300_500)
+    assert len(board.cpu[0].khz) == 29
+    assert board.emc[0].khz == (204_000, 665_600, 2_133_000, 3_199_000)
+    assert board.rails.total is None
+    assert [rail.in_chip_sum for rail in board.rails.chips[0].rails] == [True, True, False]
+
+
+def test_order_of_ids_is_not_order_of_speed():
+    file = catalog.load_board("jetson-orin-nano-8gb").presets[1]
+    assert file.needs_super
+    assert [(preset.id, preset.name) for preset in file.modes] == [(0, "15W"), (1, "25W"), (2, "MAXN_SUPER"), (3, "7W")]
+    assert [preset.grade for preset in file.modes] == ["A", "A", "A", "C"]
+
+
+def test_a_board_is_found_by_its_module():
+    board = catalog.board_of_module("p3767-0005")
+    assert board is not None
+    assert board.name == "jetson-orin-nano-8gb"
+    assert catalog.board_of_module("p9999-0000") is None
+
+
+def test_no_module_belongs_to_two_boards():
+    modules = [module for name in BOARDS for module in catalog.load_board(name).module_ids]
+    assert len(modules) == len(set(modules))
+
+
+def test_an_unknown_board_is_refused_with_the_known_ones():
+    with pytest.raises(InputError, match="no board 'jetson-tk1'") as caught:
+        catalog.load_board("jetson-tk1")
+    assert "jetson-nano" in caught.value.hint
