@@ -482,7 +482,7 @@ LOADED = {
         *(f"devices.jetson.{name}" for name in ("nvpmodel_grammar", "restore", "throttle")),
     },
     "host": {*BOARD_FILES, "devices.cpufreq"},
-    "nvidia:0": {"devices.clock", "devices.nvml", "devices.nvml.control", "devices.nvml.gpu"},
+    "nvidia:0": {"devices.nvml", "devices.nvml.control", "devices.nvml.gpu"},
 }
 
 
