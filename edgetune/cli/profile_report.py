@@ -98,7 +98,7 @@ def report(table: Profile, target: Target, terminal: Terminal) -> None:
 def report_convergence_plan(request: TrainingRequest, terminal: Terminal) -> None:
     """Print the planned runs, and the most minibatches they take."""
     proxy, tasks, jobs = request.proxy, request.tasks, request.jobs
-    samples, options = len(proxy.dataset.x), proxy.options
+    samples, options = proxy.dataset.samples, proxy.options
     sizes, seeds = (list(dict.fromkeys(values)) for values in zip(*tasks, strict=True))
     minibatches = sum(samples // size * options.max_epochs for size, _ in tasks)
     if terminal.json:

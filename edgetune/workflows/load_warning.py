@@ -1,5 +1,6 @@
-"""Warnings that other processes use the machine, before and during measurements."""
+"""Notes before work on this machine, and warnings after it: root, and other processes that use the machine."""
 
+import os
 from collections.abc import Iterable
 
 from edgetune.artifacts.profile import ProfileRow
@@ -23,6 +24,8 @@ def warn_of_host_load(reporter: Reporter) -> None:
 
 
 def _warn(reader: CpuLoad, clock: Clock, reporter: Reporter) -> None:
+    if os.geteuid() == 0:  # of a container, for instance; under sudo edgetune is the caller by now
+        reporter.info("note: edgetune runs as root, and with it the networks and scripts that it runs")
     if (quota := reader.quota) is not None and quota < 1:
         reporter.info(f"note: a CPU quota gives the time of {quota:.3g} CPUs: a thread is stopped now and then")
     load = None if reporter.quiet else reader.sample(clock)

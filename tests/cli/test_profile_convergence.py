@@ -62,6 +62,13 @@ def test_a_target_that_nothing_reaches_is_an_error_after_the_table_is_written(ed
     assert not io.read(Convergence, "c.parquet").rows[0].reached
 
 
+def test_files_of_others_are_read_in_a_process_of_their_own(edgetune, monkeypatch):
+    monkeypatch.setattr("edgetune.workflows.profile.convergence.load_dataset", None)
+    ended = edgetune(*words("--dry-run", "--json"))
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["minibatches_at_most"] == (480 // 16 + 480 // 64) * 40 * 3
+
+
 def test_dry_run_trains_nothing(edgetune, tmp_path):
     ended = edgetune(*words("--dry-run", "--jobs", "3", "-o", "c.parquet"))
     assert ended.code == 0

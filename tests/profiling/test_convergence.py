@@ -36,7 +36,9 @@ def corners(tmp_path_factory):
 
 def mlp(path, **options) -> Proxy:
     reference = str(path)
-    return Proxy(resolve_proxy("proxy:mlp"), load_dataset(reference), reference, replace(OPTIONS, **options), "cpu")
+    return Proxy(
+        resolve_proxy("proxy:mlp"), load_dataset(reference).facts, reference, replace(OPTIONS, **options), "cpu"
+    )
 
 
 def once(path, *, batch_size=32, seed=0, reference="proxy:mlp", **options):

@@ -1,6 +1,8 @@
 """Trains a small task at several batch sizes: from the options of ``--convergence`` to a table of epochs."""
 
 import os
+import time
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,7 +11,8 @@ from edgetune.artifacts.convergence import Convergence
 from edgetune.artifacts.io import read
 from edgetune.devices.cpu import usable_cpus
 from edgetune.errors import InputError
-from edgetune.stages.profiling.convergence.datasets import DRAWN, Dataset, load_dataset
+from edgetune.processes.child import Child
+from edgetune.stages.profiling.convergence.datasets import DRAWN, DatasetFacts, load_dataset
 from edgetune.stages.profiling.convergence.proxy import (
     Proxy,
     Task,
@@ -32,6 +35,8 @@ _DEFAULT_SIZES = "16,32,64,128,256"
 _DEFAULT_DATASET, _DEFAULT_TEXT = "shapes", "words"
 _DEFAULT_SEEDS = 3
 _DEFAULT_EPOCHS = 40
+_READER = "edgetune.stages.profiling.convergence.worker:describe"
+_LONGEST_READ_S = 600.0
 _GPU_JOBS = 4
 """Runs at a time on a GPU by default: each takes some hundred MB of its memory before it begins."""
 
@@ -41,7 +46,7 @@ class TrainingRequest:
     """The requested training runs.
 
     Args:
-        proxy: The task to train, its data set loaded.
+        proxy: The task to train.
         tasks: Batch size and seed of each run.
         jobs: Number of parallel runs.
         file_name: Name of the table where no output is named.
@@ -102,7 +107,7 @@ def _refuse_measuring(opts: ProfileCommandOptions) -> None:
 
 
 def _proxy(opts: ProfileCommandOptions) -> Proxy:
-    """Return the task to train, checked and with its data set loaded.
+    """Return the task to train, checked and with the facts of its data set.
 
     Raises:
         InputError: an option or the data set is invalid.
@@ -110,7 +115,7 @@ def _proxy(opts: ProfileCommandOptions) -> Proxy:
     workload, device = resolve_proxy(opts.model), _torch_device(opts.device)
     sizes = parse_batch_sizes(opts.batch_sizes or _DEFAULT_SIZES)
     reference = opts.dataset or (_DEFAULT_TEXT if takes_tokens(workload) else _DEFAULT_DATASET)
-    dataset = load_dataset(reference, tokens=takes_tokens(workload), samples=opts.dataset_samples)
+    dataset = _facts(reference, tokens=takes_tokens(workload), samples=opts.dataset_samples)
     options = TrainingOptions(
         target_accuracy=_target_accuracy(opts.target_accuracy, reference),
         max_epochs=opts.max_epochs or _DEFAULT_EPOCHS,
@@ -121,7 +126,21 @@ def _proxy(opts: ProfileCommandOptions) -> Proxy:
     return Proxy(workload, dataset, _absolute(reference, dataset), options, device, opts.dataset_samples)
 
 
-def _absolute(reference: str, dataset: Dataset) -> str:
+def _facts(reference: str, *, tokens: bool, samples: int | None) -> DatasetFacts:
+    """Return the facts of a data set; files of others are read in a process of their own."""
+    if reference in DRAWN:
+        return load_dataset(reference, tokens=tokens, samples=samples).facts
+    with closing(Child(_READER)) as child:
+        command = {"dataset": reference, "tokens": tokens, "samples": samples}
+        try:
+            reply = child.ask(command, deadline_s=time.monotonic() + _LONGEST_READ_S)
+            return DatasetFacts(**reply["facts"])
+        except TimeoutError:
+            message = f"{reference} was not read within {_LONGEST_READ_S / 60:.0f} minutes"
+            raise InputError(message, "take fewer files, or save the arrays: numpy.savez(FILE, x=x, y=y)") from None
+
+
+def _absolute(reference: str, dataset: DatasetFacts) -> str:
     return reference if dataset.sha256 is None else str(Path(reference).resolve())
 
 

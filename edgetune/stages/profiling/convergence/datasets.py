@@ -51,6 +51,22 @@ DRAWN: dict[str, SyntheticDataset] = {
 
 
 @dataclass(frozen=True, slots=True)
+class DatasetFacts:
+    """What a plan of training runs says of a data set.
+
+    Args:
+        name, sha256, classes: See ``Dataset``.
+        samples, held_out: Samples to learn from, and those to measure the accuracy on.
+    """
+
+    name: str
+    sha256: str | None
+    samples: int
+    held_out: int
+    classes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Dataset:
     """Samples and their labels.
 
@@ -73,6 +89,11 @@ class Dataset:
     def classes(self) -> int:
         """Number of labels."""
         return int(max(self.y.max(), self.y_held_out.max())) + 1
+
+    @property
+    def facts(self) -> DatasetFacts:
+        """What a plan of training runs says of it."""
+        return DatasetFacts(self.name, self.sha256, len(self.x), len(self.x_held_out), self.classes)
 
     @property
     def vocabulary(self) -> int:

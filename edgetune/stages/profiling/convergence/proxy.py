@@ -9,7 +9,7 @@ import onnx
 
 from edgetune.choices import nearest
 from edgetune.errors import InputError
-from edgetune.stages.profiling.convergence.datasets import Dataset
+from edgetune.stages.profiling.convergence.datasets import DatasetFacts
 from edgetune.version import __version__
 from edgetune.workloads import zoo
 from edgetune.workloads.onnx_file import load_model
@@ -97,13 +97,13 @@ class TrainingOptions:
         return self.learning_rate * math.sqrt(batch_size / REFERENCE_BATCH)
 
 
-def check_sizes(batch_sizes: Sequence[int], dataset: Dataset, options: TrainingOptions) -> None:
+def check_sizes(batch_sizes: Sequence[int], dataset: DatasetFacts, options: TrainingOptions) -> None:
     """Refuse batch sizes, datasets and targets that cannot be trained.
 
     Raises:
         InputError: a batch larger than the data set, or a target no better than guessing.
     """
-    samples = len(dataset.x)
+    samples = dataset.samples
     large = [size for size in batch_sizes if size > samples]
     if large:
         message = f"batch size {', '.join(map(str, large))}: the data set {dataset.name} has {samples} samples to learn"
@@ -125,7 +125,7 @@ class Proxy:
 
     Args:
         workload: See ``proxies.resolve_proxy``.
-        dataset: Loaded, for its size and hash.
+        dataset: Its name, size and hash.
         dataset_reference: As the user wrote it: what the child loads.
         options: How.
         device: ``auto``, ``cpu`` or ``cuda:0``.
@@ -133,7 +133,7 @@ class Proxy:
     """
 
     workload: Workload
-    dataset: Dataset
+    dataset: DatasetFacts
     dataset_reference: str
     options: TrainingOptions
     device: str = "auto"

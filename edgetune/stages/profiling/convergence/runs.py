@@ -205,8 +205,8 @@ def _header(proxy: Proxy, rows: Sequence[ConvergenceRow], resumed: int) -> Heade
         "device": ", ".join(sorted({row.device for row in rows if row.device is not None})),
         "torch": metadata.version("torch"),
         "options": {**asdict(proxy.options), "learning_rate_at_batch": REFERENCE_BATCH},
-        "samples_per_epoch": len(dataset.x),
-        "samples_held_out": len(dataset.x_held_out),
+        "samples_per_epoch": dataset.samples,
+        "samples_held_out": dataset.held_out,
         "runs_resumed": resumed,
     }
     data_warnings = []

@@ -8,6 +8,7 @@ gives the same run wherever the others are.
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +22,11 @@ from edgetune.workloads.workload import Workload
 @lru_cache(maxsize=1)
 def _dataset(reference: str, tokens: bool, samples: int | None) -> Dataset:
     return load_dataset(reference, tokens=tokens, samples=samples)
+
+
+def describe(command: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of a data set: pictures and arrays of others are decoded in this process alone."""
+    return {"facts": asdict(_dataset(command["dataset"], command["tokens"], command["samples"]).facts)}
 
 
 def train_one(command: Mapping[str, Any]) -> dict[str, Any]:
