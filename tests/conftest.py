@@ -226,10 +226,11 @@ def little_to_collect() -> None:
 
 @pytest.fixture(autouse=True)
 def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide what other processes do on the machine of the tests; fakes below another root show theirs."""
+    """Hide what other processes do on the machine of the tests, and root; fakes below another root show theirs."""
     read = CpuLoad.read
 
     def hidden(load: CpuLoad) -> CpuTimes | None:
         return None if load._sysfs.root == Path("/") else read(load)
 
     monkeypatch.setattr(CpuLoad, "read", hidden)
+    monkeypatch.setattr("edgetune.workflows.load_warning._as_root", lambda: False)

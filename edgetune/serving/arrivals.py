@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from edgetune import limits
-from edgetune.artifacts.csv_format import read_arrivals
+from edgetune.artifacts.arrivals import read_arrivals
 from edgetune.errors import InputError
 from edgetune.plugins import Registry
 from edgetune.serving.sources import ArrivalSource, ClosedLoopArrivals, LineArrivals, ScheduledArrivals

@@ -24,7 +24,7 @@ def warn_of_host_load(reporter: Reporter) -> None:
 
 
 def _warn(reader: CpuLoad, clock: Clock, reporter: Reporter) -> None:
-    if os.geteuid() == 0:  # of a container, for instance; under sudo edgetune is the caller by now
+    if _as_root():
         reporter.info("note: edgetune runs as root, and with it the networks and scripts that it runs")
     if (quota := reader.quota) is not None and quota < 1:
         reporter.info(f"note: a CPU quota gives the time of {quota:.3g} CPUs: a thread is stopped now and then")
@@ -33,6 +33,10 @@ def _warn(reader: CpuLoad, clock: Clock, reporter: Reporter) -> None:
         cores = f"{load.cpus} core{'' if load.cpus == 1 else 's'}"
         used = f"other processes use {load.share:.0%} of them"
         reporter.info(f"note: load {load.runnable:.0f} on {cores}, {used}")
+
+
+def _as_root() -> bool:
+    return os.geteuid() == 0  # in a container, for instance; under sudo edgetune is the caller by now
 
 
 def warn_of_contention(rows: Iterable[ProfileRow], reporter: Reporter) -> None:

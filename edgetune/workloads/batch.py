@@ -9,6 +9,8 @@ Being the first axis is not enough to be the batch axis. Where no symbol and no 
 the candidates, and runs of the network confirm one of them, see ``batch_runs``. Without ONNX Runtime there are no runs.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace

@@ -1,5 +1,7 @@
 """Traversal of ONNX graphs, including bodies of control flow: reads and dependencies of nodes, and constants."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any

@@ -12,6 +12,8 @@ memory until it runs. The ``doc_string`` of each weight's tensor records its val
 The recipes are PyTorch's defaults or those of the cited implementation, so that training converges.
 """
 
+from __future__ import annotations
+
 import math
 import zlib
 from collections.abc import Callable

@@ -6,6 +6,8 @@
 Runs confirm them and decide the others, see ``value_runs``. Where the network cannot run, these are its values.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 

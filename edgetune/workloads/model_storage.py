@@ -8,6 +8,8 @@ Checks of untrusted models: limits on their size, and one error for malformed by
 Limits are checked before a model is processed: 1 kB of functions that call each other expands to 10^6 operators.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

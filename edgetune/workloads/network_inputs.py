@@ -1,5 +1,7 @@
 """Inputs of a network: arrays generated from its declared shapes and types, or the user's arrays from an ``.npz``."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -8,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.artifacts.files import read_npz, read_source
+from edgetune.artifacts.files import read_source
+from edgetune.artifacts.npz import read_npz
 from edgetune.errors import InputError, blaming
 from edgetune.workloads.input_values import static_values
 from edgetune.workloads.lazy import onnx

@@ -1,5 +1,7 @@
 """What the child process runs of a network to observe its shapes, see ``observed``, or to find its batch."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 from collections.abc import Iterator, Mapping

@@ -8,6 +8,8 @@ in memory.
 Source: onnxruntime, ``sequential_executor.cc``, ``input_type_shape`` and ``output_type_shape`` of each kernel's event.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,5 +1,7 @@
 """Loading of ONNX models, from untrusted files or the zoo, and their batch and stored precisions."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path

@@ -5,6 +5,8 @@ and exporters of language models write. During inference each is replaced by a s
 shape; the model itself keeps its nodes. Source of inputs and outputs: ONNX Runtime's ContribOperators.md.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any

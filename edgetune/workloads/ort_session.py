@@ -1,5 +1,7 @@
 """Inference of an ONNX network on ONNX Runtime, on the requested execution provider without fallback."""
 
+from __future__ import annotations
+
 import contextlib
 import re
 import sys

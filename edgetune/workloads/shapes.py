@@ -1,5 +1,7 @@
 """Shape inference through a graph with fixed input shapes, without reading its weights."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Set
 from types import MappingProxyType

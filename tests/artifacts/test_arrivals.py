@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetune.artifacts.csv_format import read_arrivals
+from edgetune.artifacts.arrivals import read_arrivals
 from edgetune.errors import InputError
 
 DATA = Path(__file__).parents[2] / "../shared/data/arrivals"

@@ -189,9 +189,9 @@ _HEAVY = ("numpy", "pyarrow", "pydantic", "yaml", "torch", "onnx", "onnxruntime"
     [
         "artifacts.io",
         "artifacts.kinds",
-        "devices.discover",
+        "devices.device",
         "devices.modes",
-        "devices.mode_files",
+        "devices.mode_grids",
         "devices.recorded",
     ],
 )

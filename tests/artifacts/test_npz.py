@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgetune import limits
-from edgetune.artifacts.files import read_npz
+from edgetune.artifacts.npz import read_npz
 from edgetune.errors import InputError
 
 

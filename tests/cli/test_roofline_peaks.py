@@ -26,6 +26,7 @@ from edgetune.stages.roofline.fit import fit_roofs
 from edgetune.stages.roofline.measure import buffer_limits_on, measure_peaks, plan_kernels
 from edgetune.stages.roofline.placement import place
 from edgetune.testing.fake_jetson import FakeClock
+from edgetune.workflows import load_warning
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.roofline import peaks
 from edgetune.workflows.roofline.network import Placed
@@ -165,6 +166,14 @@ def test_peaks_that_hold_are_left_alone(on):
 
 
 # A search
+
+
+def test_a_note_says_where_edgetune_runs_as_root(monkeypatch):
+    said = []
+    monkeypatch.setattr(Reporter, "info", lambda _, text: said.append(text))
+    monkeypatch.setattr(load_warning, "_as_root", lambda: True)
+    load_warning.warn_of_host_load(Reporter())
+    assert said == ["note: edgetune runs as root, and with it the networks and scripts that it runs"]
 
 
 def test_a_sweep_on_a_busy_machine_warns_once(edgetune, monkeypatch, tmp_path):

@@ -151,6 +151,6 @@ def test_only_one_function_starts_a_module_of_edgetune():
     }
     assert found == {
         "processes/start.py", "processes/privilege.py", "devices/guardian/client.py", "devices/guardian/steps.py",
-        "workflows/fleet/join.py", "workflows/profile/script.py", "workloads/python_file.py",
+        "workflows/fleet/join.py", "workflows/profile/commands.py", "workloads/python_file.py",
         "workloads/foreign_python_worker.py",
     }  # fmt: skip

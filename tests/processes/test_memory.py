@@ -25,7 +25,7 @@ def holder():
 
 PEAKS = f"""
 import os, subprocess, sys
-from edgetune.processes import memory
+from edgetune.processes import families as memory
 with subprocess.Popen([sys.executable, "-c", {HELD!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
     process.stdout.readline()
     living = memory.peak_bytes(process.pid)

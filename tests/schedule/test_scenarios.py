@@ -8,7 +8,7 @@ import pytest
 
 from edgetune.artifacts import io
 from edgetune.artifacts.jobs import Jobs
-from edgetune.stages.schedule.requests import requests_of
+from edgetune.stages.schedule.jobs import requests_of
 from edgetune.workloads.zoo import NETWORKS
 
 FOLDER = Path(__file__).parents[2] / "examples" / "scenarios"

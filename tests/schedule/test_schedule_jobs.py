@@ -10,7 +10,8 @@ import pytest
 from edgetune import limits
 from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
-from edgetune.stages.schedule.requests import Request, arrived_at, check_requests, live_jobs, requests_of
+from edgetune.stages.schedule.jobs import live_jobs, requests_of
+from edgetune.stages.schedule.requests import Request, arrived_at, check_requests
 from edgetune.units import NS
 
 SERVICE_S = {"a": 1.0, "b": 3.0}

@@ -15,11 +15,12 @@ from edgetune.artifacts.timeline import TimelineRow
 from edgetune.errors import DeviceError, InputError, PartialError
 from edgetune.serving.sources import LineArrivals
 from edgetune.stages.schedule.budget import UNSTEADY_BYTES
+from edgetune.stages.schedule.jobs import networks_of
 from edgetune.stages.schedule.live_run import LiveFigures, LiveNetwork, LiveOptions, LiveRun
 from edgetune.stages.schedule.plan import LayerSchedule
 from edgetune.stages.schedule.policies import PolicyChoice
 from edgetune.stages.schedule.policies.policy import taken_by
-from edgetune.stages.schedule.requests import Request, networks_of
+from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.run_inputs import RunInputs
 from edgetune.stages.schedule.tasks import Record, RequestRecord
 from edgetune.stages.schedule.timeline import timeline_rows

@@ -14,10 +14,11 @@ from edgetune.errors import InputError
 from edgetune.processes.user_folders import prepared_folder
 from edgetune.stages.schedule.best_schedule import best_schedule, require_ortools
 from edgetune.stages.schedule.costs import SAFETY, Host, with_safety, with_times_of
+from edgetune.stages.schedule.jobs import check_tasks, live_jobs, requests_of
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem
 from edgetune.stages.schedule.policies import PolicyChoice, choose_policies
-from edgetune.stages.schedule.requests import Request, check_tasks, live_jobs, requests_of
+from edgetune.stages.schedule.requests import Request
 from edgetune.units import NS, format_bytes, parse_bytes, parse_time_s
 from edgetune.workflows.figures import check_plot
 from edgetune.workflows.output import Target, check_outputs, choose_target

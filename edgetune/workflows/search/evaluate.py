@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from edgetune.artifacts.arrivals import read_arrivals
 from edgetune.artifacts.convergence import Convergence, epochs_of
-from edgetune.artifacts.csv_format import read_arrivals
 from edgetune.artifacts.evaluation import KIND, VERSION, Evaluation, EvaluationRun
 from edgetune.artifacts.files import name_of, read_source
 from edgetune.artifacts.header import DataWarning, Header

@@ -8,6 +8,8 @@ ONNX with a key-value cache has inputs called past or cache, of samples x heads 
 of samples x tokens, the first of which are the new tokens.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

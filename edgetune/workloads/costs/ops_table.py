@@ -1,5 +1,7 @@
 """The operator table of a workload with its provenance: the costs of a graph's operators, or of a peak kernel."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial

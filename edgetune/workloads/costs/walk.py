@@ -1,5 +1,7 @@
 """Conversion of an ONNX graph with fixed shapes to nodes of the cost formulas, and of their costs to rows."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

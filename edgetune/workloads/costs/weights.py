@@ -13,6 +13,8 @@ and its QDQ selectors (``qdq_selector_action_transformer.cc``). They require tha
 Quantization" does the same. ONNX Runtime replaces all 8-bit values on ARM, unsigned ones on x86, none on CUDA alone.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType

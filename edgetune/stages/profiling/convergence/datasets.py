@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgetune import limits
-from edgetune.artifacts.files import read_npz
+from edgetune.artifacts.npz import read_npz
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.profiling.convergence.drawn_data import draw_chain, draw_shapes, draw_words, read_text, text_files
 
