@@ -74,12 +74,11 @@ def profile(opts: LayerProfileOptions, terminal: PlanningTerminal) -> None:
     made; and the memory that executing adds. With --whole also whole networks, which take more memory than layers: ONNX
     Runtime copies their weights. Ends with 5 when some layers failed; they are in the table with their reason.
     """
-    from edgetune.cli.schedule_report import report_layer_costs
-    from edgetune.cli.schedule_report import report_layer_costs_plan as report_plan
+    from edgetune.cli.schedule_report import report_layer_costs, report_layer_costs_plan
     from edgetune.workflows.schedule.prepare import plan_layer_profile, profile_layers
 
     if terminal.dry_run:
-        report_plan(*plan_layer_profile(opts, terminal.screen), terminal)
+        report_layer_costs_plan(*plan_layer_profile(opts, terminal.screen), terminal)
     else:
         report_layer_costs(*profile_layers(opts, terminal.screen), terminal)
 

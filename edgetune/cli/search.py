@@ -50,13 +50,12 @@ def evaluate(opts: EvaluationOptions, terminal: Terminal) -> None:
     from that; all others search for each problem anew. gmd-study, als-study, nn-study and random-study are as a study
     prints them, and measure once but for the first.
     """
-    from edgetune.cli.search_report import progress_reporter
-    from edgetune.cli.search_report import report_evaluation as report
+    from edgetune.cli.search_report import progress_reporter, report_evaluation
     from edgetune.workflows.search import evaluate as workflow
 
     workflow.evaluate(
         opts,
         terminal.screen,
         progress_reporter(terminal.screen),
-        lambda made, target: report(made, target, opts, terminal),
+        lambda made, target: report_evaluation(made, target, opts, terminal),
     )

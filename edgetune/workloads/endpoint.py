@@ -234,7 +234,7 @@ API_KEY = "EDGETUNE_API_KEY"
 """Variable of the environment with the API key of servers; it has a name of its own so that no other key is sent."""
 _ROUTES = "/tokenize", "/extras/tokenize"
 _ANSWERS_WITHIN_S = 10.0
-_endpoint_tokenizer_MOST_BYTES, _BYTES_A_CHARACTER = 1 << 16, 16
+_LONGEST_COUNT_BYTES, _BYTES_A_CHARACTER = 1 << 16, 16
 """Length of an answer with a token for each character; a longer one is cut, and so no answer."""
 _BEFORE = "\n"
 """Text before the one to count: a tokenizer adds tokens at the beginning, and it joins a line break to nothing."""
@@ -267,20 +267,20 @@ def without_key(text: str) -> str:
 def count_tokens(endpoint: Endpoint, text: str) -> int | None:
     """Return the number of tokens of a text; ``None`` if the server has no route that tells."""
     for route in _ROUTES:
-        whole, before = (_endpoint_tokenizer_tokens(endpoint, route, each) for each in (_BEFORE + text, _BEFORE))
+        whole, before = (_tokens_counted(endpoint, route, each) for each in (_BEFORE + text, _BEFORE))
         if whole is not None and before is not None and whole > before:
             return whole - before
     return None
 
 
-def _endpoint_tokenizer_tokens(endpoint: Endpoint, route: str, text: str) -> int | None:
+def _tokens_counted(endpoint: Endpoint, route: str, text: str) -> int | None:
     connection = connect(endpoint, _ANSWERS_WITHIN_S)
     body = json.dumps({"model": endpoint.model, "content": text, "prompt": text, "input": text})
     try:
         path = endpoint.path.removesuffix("/v1") + route
         connection.request("POST", path, body, request_headers())
         with connection.getresponse() as response:
-            found = response.read(_endpoint_tokenizer_MOST_BYTES + _BYTES_A_CHARACTER * len(text))
+            found = response.read(_LONGEST_COUNT_BYTES + _BYTES_A_CHARACTER * len(text))
             return len(json.loads(found)["tokens"]) if response.status == 200 else None
     except (OSError, http.client.HTTPException, ValueError, RecursionError, TypeError, KeyError):
         return None

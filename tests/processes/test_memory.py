@@ -25,14 +25,14 @@ def holder():
 
 PEAKS = f"""
 import os, subprocess, sys
-from edgetune.processes import families as memory
+from edgetune.processes import families
 with subprocess.Popen([sys.executable, "-c", {HELD!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
     process.stdout.readline()
-    living = memory.peak_bytes(process.pid)
+    living = families.peak_bytes(process.pid)
     process.stdin.close()
     _, _, usage = os.wait4(process.pid, 0)
     process.returncode = 0
-print(living, usage.ru_maxrss << 10, memory.ended_peak_bytes(usage))
+print(living, usage.ru_maxrss << 10, families.ended_peak_bytes(usage))
 """
 
 

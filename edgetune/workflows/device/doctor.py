@@ -15,9 +15,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
-from edgetune.devices import device as discover
 from edgetune.devices.capabilities import Absent, MonotonicClock, PowerSensor
-from edgetune.devices.device import Device
+from edgetune.devices.device import Device, list_devices, open_device
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.jetson.control import JetsonControl
 from edgetune.devices.jetson.detect import Jetson, detect_jetson
@@ -251,7 +250,7 @@ def examine(root: Path) -> dict[str, Any]:
 
     board = examine_board(root)
     jetpack = None if board is None else board["jetpack"]
-    listings = discover.list_devices() if root == Path("/") else []
+    listings = list_devices() if root == Path("/") else []
     here = [item.name for item in listings if item.available and ":FILE" not in item.name]
     guarded = guarded_devices(here, root, jetson=board is not None)
     remedy = REMEDIES.get(jetpack or 0)
@@ -318,7 +317,7 @@ def abilities(name: str) -> dict[str, str]:
 def _looked_at(name: str) -> Device:
     """Open a device without starting its guardian."""
     if not name.startswith("nvidia:"):
-        return discover.open_device(name)
+        return open_device(name)
     from edgetune.devices.nvml.device import open_nvidia
 
     return open_nvidia(name, importlib.import_module("pynvml"))

@@ -1,6 +1,6 @@
-"""The table of policies, one file each.
+"""The table of policies.
 
-A new policy is one file, one row here and one line in the tests (``tests/contracts/elastic_contract.py``).
+A new policy is a class, one row here and one line in the tests (``tests/contracts/elastic_contract.py``).
 """
 
 from collections.abc import Iterable

@@ -55,6 +55,11 @@ class _Scale:
     factor: float
 
 
+def _check_steps(trace: Trace) -> None:
+    if not trace.rows:
+        raise InputError("the trace has no steps to draw", "was the search stopped before its first point?")
+
+
 def trace_figure(trace: Trace) -> Figure:
     """Return the figure of a trace: the objective of every step and the best so far, and power with its budget.
 
@@ -66,8 +71,7 @@ def trace_figure(trace: Trace) -> Figure:
         InputError: the trace has no steps.
         DeviceError: matplotlib is missing.
     """
-    if not trace.rows:
-        raise InputError("the trace has no steps to draw", "was the search stopped before its first point?")
+    _check_steps(trace)
     rows, powered = trace.rows, [row for row in trace.rows if row.power_w is not None]
     count = 2 if powered else 1
     with new_figure((7.0, 1.6 + 2.2 * count)) as figure:
@@ -204,8 +208,7 @@ def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable
         InputError: the trace has no steps.
         DeviceError: matplotlib is missing.
     """
-    if not trace.rows:
-        raise InputError("the trace has no steps to draw", "was the search stopped before its first point?")
+    _check_steps(trace)
     problem = problem_of(trace)
     points, table = points_of(trace, problem), table_points(table_rows, trace, problem)
     scale = scale_of(problem, [point.objective for point in points if point.objective is not None])
