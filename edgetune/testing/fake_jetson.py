@@ -98,8 +98,7 @@ def open_fake_jetson(root: Path, name: str = "jetson", *, clock: Clock | None = 
         clock: Clock of the device; the system's monotonic clock by default.
     """
     from edgetune.devices.device import LiveSource
-    from edgetune.devices.jetson.device import open_jetson
-    from edgetune.devices.jetson.options import parse_jetson_options
+    from edgetune.devices.jetson.device import open_jetson, parse_jetson_options
 
     return open_jetson(
         FakeKernel(root, clock=clock),

@@ -1,28 +1,26 @@
 """``jetson``: assemble the local board as a device, and collect the conditions that a result on it depends on.
 
 Reading sensors and running networks needs no privilege; modes are set by the guardian, the only privileged process.
-Conditions go into the header of every artifact, ``None`` where unknown. The board's own values take precedence over
-the catalogue, and a note reports each difference.
+Conditions go into the header of every artifact, ``None`` where unknown.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-from edgetune.devices.capabilities import Absent, Clock, MonotonicClock, PowerSensor
+from edgetune.devices.capabilities import Absent, Clock, MonotonicClock
 from edgetune.devices.cpu import CpuLoad
 from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
 from edgetune.devices.guardian.controls import BEYOND_CAPS, open_jetson_control
 from edgetune.devices.guardian.lock import Exclusive
-from edgetune.devices.jetson.catalog import CatalogueBoard, ClockTable, board_of_module
 from edgetune.devices.jetson.detect import Jetson, detect_jetson
 from edgetune.devices.jetson.gpu import gpu_folder
 from edgetune.devices.jetson.knobs import JetsonKnobs, caps_of
 from edgetune.devices.jetson.nvpmodel import Nvpmodel
-from edgetune.devices.jetson.options import POWER_SENSORS, JetsonOptions, parse_jetson_options
-from edgetune.devices.jetson.power import BoardPower
+from edgetune.devices.jetson.power import BoardPower, open_board_power
 from edgetune.devices.jetson.restore import nvpmodel_in_force
 from edgetune.devices.jetson.sensors import BoardTelemetry, open_board_thermometer, read_fan
 from edgetune.devices.jetson.throttle import open_board_throttle
@@ -30,8 +28,49 @@ from edgetune.devices.memory import MachineMemory
 from edgetune.devices.nvml.gpu import gpu_load
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
-from edgetune.errors import DeviceError
+from edgetune.errors import DeviceError, InputError
 from edgetune.processes.privilege import holds_root
+
+_EXAMPLE = "e.g. jetson?beyond-caps=on or jetson?rails=VDD_GPU_SOC+VDD_CPU_CV"
+
+
+@dataclass(frozen=True, slots=True)
+class JetsonOptions:
+    """Options of a ``jetson`` device name: ``jetson?beyond-caps=on&rails=VDD_GPU_SOC+VDD_CPU_CV``.
+
+    Args:
+        beyond_caps: Offer clocks and cores above what the active power mode allows: NVIDIA's qualified limits.
+        rails: Power rails to add up instead of the board's usual total, joined by ``+``.
+    """
+
+    beyond_caps: bool = False
+    rails: str | None = None
+
+
+def parse_jetson_options(name: str) -> JetsonOptions:
+    """Return the options in a Jetson's device name.
+
+    Raises:
+        InputError: ``name`` is not a Jetson, or has an unknown option.
+    """
+    kind, _, query = name.partition("?")
+    if kind != "jetson":
+        raise InputError(f"unknown device {name!r}", "write jetson")
+    given: dict[str, str] = {}
+    for part in filter(None, query.split("&")):  # a plus is a plus here: rails are joined by it
+        option, _, value = part.partition("=")
+        if option in given:
+            raise InputError(f"{name!r} gives {option} twice", _EXAMPLE)
+        given[option] = unquote(value)
+    beyond, rails = given.pop("beyond-caps", "off"), given.pop("rails", None)
+    if given:
+        raise InputError(f"{name!r} has an unknown option {min(given)!r}", _EXAMPLE)
+    if beyond not in ("on", "off"):
+        raise InputError(f"beyond-caps is on or off, not {beyond!r}", _EXAMPLE)
+    if rails == "":
+        raise InputError("rails cannot be chosen: none are named", _EXAMPLE)
+    return JetsonOptions(beyond == "on", rails)
+
 
 _CPU_GOVERNORS = "sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
 
@@ -77,43 +116,6 @@ def _cpu_governors(sysfs: Sysfs) -> str | None:
     """Return the cpufreq governor, or every governor where policies differ."""
     found = sorted({word for path in sysfs.glob(_CPU_GOVERNORS) if (word := sysfs.text(path))})
     return ", ".join(found) or None
-
-
-_KHZ_PER_MHZ = 1000
-
-
-def differences(jetson: Jetson, tables: Mapping[str, tuple[float, ...]]) -> list[str]:
-    """Return one sentence for each difference from the catalogue; empty when the catalogue lacks the module.
-
-    Args:
-        jetson: The detected board.
-        tables: The board's values of each knob, MHz for clocks.
-    """
-    published = board_of_module(jetson.module) if jetson.module else None
-    if published is None:
-        return []
-    found = [_clocks(published, what, name, tables.get(knob, ())) for what, name, knob in (
-        ("CPU", "cpu", "cpu_mhz"), ("GPU", "gpu", "gpu_mhz"), ("memory", "emc", "mem_mhz"),
-    )]  # fmt: skip
-    cores = tables.get("cpu_cores", ())
-    if cores and len(cores) != len(published.cpus):
-        found.append(f"{published.name} has {len(published.cpus)} cores as published, this board has {len(cores)}")
-    return [sentence for sentence in found if sentence]
-
-
-def _clocks(board: CatalogueBoard, what: str, name: str, offered: Sequence[float]) -> str:
-    """Return a sentence if no published table matches the clocks on offer; empty on a match or without tables."""
-    published: tuple[ClockTable, ...] = getattr(board, name)
-    lists = [table.khz for table in published if table.khz]
-    khz = tuple(round(mhz * _KHZ_PER_MHZ) for mhz in offered)
-    if not lists or not khz or khz in lists or khz in [(each[0], each[-1]) for each in lists]:
-        return ""  # the Nano's kernel lists only the lowest and highest memory clock
-    nearest = min(lists, key=lambda each: len(set(each) ^ set(khz)))
-    strange = len(set(khz) - set(nearest))
-    return (
-        f"the {what} clocks are in no table published for {board.name}: there are {len(khz)}, {strange} of them not "
-        f"among the {len(nearest)} of the nearest table; the board's own are used"
-    )
 
 
 _GPU = LiveSource(ort_providers=("CUDAExecutionProvider",), torch_device="cuda:0")
@@ -168,7 +170,7 @@ def open_jetson(
     clock = clock or MonotonicClock()
     control = open_jetson_control(sysfs, beyond_caps=choices.beyond_caps)
     modes = open_guardian_modes(guardian, control, ask=ask)
-    power = POWER_SENSORS[choices.source](sysfs, clock, jetson.soc or "", choices.rails)
+    power = open_board_power(sysfs, clock, jetson.soc or "", choices.rails)
     temperature, throttle = open_board_thermometer(sysfs), open_board_throttle(sysfs)
     facts = board_conditions(sysfs, control.knobs)
     about = jetson.model if made_up is None else f"{jetson.model} ({made_up})"
@@ -182,7 +184,7 @@ def open_jetson(
         modes=modes,
         temperature=temperature,
         throttle=throttle,
-        conditions=_conditions(facts, power, differences(jetson, control.knobs.tables), choices, made_up),
+        conditions=_conditions(facts, power, choices, made_up),
         telemetry=BoardTelemetry(
             sysfs, modes, power, temperature, throttle, gpu_load=gpu_load if sysfs.root == Path("/") else lambda: None
         ),
@@ -210,21 +212,16 @@ def _software(jetson: Jetson) -> str:
 
 def _conditions(
     facts: dict[str, Any],
-    power: PowerSensor | Absent,
-    strange: Sequence[str],
+    power: BoardPower | Absent,
     choices: JetsonOptions,
     made_up: str | None,
 ) -> dict[str, Any]:
-    """Return the conditions of a result on this board: its own, and how it differs from the catalogue."""
+    """Return the conditions of a result on this board: its own, and how it was opened."""
     known = any(cap is not None for cap in (facts["caps"] or {}).values())
-    facts["board_notes"] = [
-        *facts.get("board_notes", ()), *strange, *([] if known else [_WITHOUT_CAPS])
-    ]  # fmt: skip
+    facts["board_notes"] += [] if known else [_WITHOUT_CAPS]
     facts["beyond_caps"] = choices.beyond_caps
     if isinstance(power, BoardPower):
         facts |= power.conditions()
-    elif not isinstance(power, Absent):
-        facts["power_source"] = power.source
     if made_up is not None:
         facts |= {"simulated": True, "made_up": made_up}
     return facts

@@ -1,25 +1,22 @@
-"""A Jetson put together: what every device promises, on boards of each kernel, with the guardian as a real process.
+"""A Jetson put together: what every device promises, on boards of each kernel, with a real guardian; its options."""
 
-The board beside the catalogue.
-"""
-
+import contextlib
 import sys
-from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from contracts.device_contract import DeviceContract
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource
 from edgetune.devices.guardian.client import GuardianModes, guardian_command
-from edgetune.devices.jetson.catalog import board_names, load_board
-from edgetune.devices.jetson.detect import detect_jetson
-from edgetune.devices.jetson.device import differences, open_jetson, open_jetson_at
-from edgetune.devices.jetson.knobs import find_knobs
+from edgetune.devices.jetson.device import JetsonOptions, open_jetson, open_jetson_at, parse_jetson_options
 from edgetune.devices.sysfs import Sysfs
-from edgetune.errors import DeviceError
+from edgetune.errors import DeviceError, InputError
 from edgetune.testing.fake_jetson import is_fake, open_fake_jetson
 
 GUARDIAN = """
@@ -183,51 +180,47 @@ def test_without_a_known_power_mode_nothing_above_the_limits_in_force_is_offered
     assert open_jetson_control(kernel, beyond_caps=True).space.knobs["gpu_mhz"][-1] == 1300.5
 
 
-@pytest.fixture
-def orin(bench):
-    """An AGX Orin as detected, and its tables."""
-    kernel = bench("jetson-agx-orin-64gb", kernel="5.15").kernel
-    return detect_jetson(kernel), find_knobs(kernel).tables
+@pytest.mark.parametrize(
+    ("name", "choices"),
+    [
+        ("jetson", JetsonOptions()),
+        ("jetson?", JetsonOptions()),
+        ("jetson?beyond-caps=on", JetsonOptions(beyond_caps=True)),
+        ("jetson?beyond-caps=off", JetsonOptions()),
+        ("jetson?rails=VDD_IN", JetsonOptions(rails="VDD_IN")),
+        ("jetson?rails=VDD_GPU_SOC+VDD_CPU_CV&beyond-caps=on", JetsonOptions(True, "VDD_GPU_SOC+VDD_CPU_CV")),
+        ("jetson?rails=a%26b", JetsonOptions(rails="a&b")),
+    ],
+)
+def test_options_follow_a_question_mark(name, choices):
+    assert parse_jetson_options(name) == choices
 
 
-@pytest.mark.parametrize("name", board_names())
-def test_no_board_with_published_tables_differs(bench, name):
-    for release in load_board(name).kernels:
-        kernel = bench(name, kernel=release).kernel
-        assert differences(detect_jetson(kernel), find_knobs(kernel).tables) == []
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("jetson?rail=VDD_IN", "unknown option 'rail'"),
+        ("jetson?beyond-caps", "on or off, not ''"),
+        ("jetson?beyond-caps=yes", "on or off, not 'yes'"),
+        ("jetson?beyond-caps=on&beyond-caps=off", "gives beyond-caps twice"),
+        ("jetson?rails=", "none are named"),
+        ("jetson:0", "unknown device 'jetson:0'"),
+        ("orin", "unknown device 'orin'"),
+    ],
+)
+def test_what_is_no_option_is_refused_with_an_example(name, words):
+    with pytest.raises(InputError, match=words.replace("?", r"\?")) as refused:
+        parse_jetson_options(name)
+    assert "jetson" in refused.value.hint
 
 
-def test_clocks_that_nobody_has_published_are_reported_with_how_many_are_new(orin):
-    jetson, tables = orin
-    (sentence,) = differences(jetson, {**tables, "gpu_mhz": (*tables["gpu_mhz"], 1400.0, 1500.0)})
-    assert sentence == (
-        "the GPU clocks are in no table published for jetson-agx-orin-64gb: there are 13, 2 of them not among the 11 "
-        "of the nearest table; the board's own are used"
-    )
+@given(st.text(min_size=1), st.booleans())
+def test_any_name_of_a_rail_survives_quoting(rails, beyond):
+    text = f"jetson?rails={quote(rails, safe='+')}&beyond-caps={'on' if beyond else 'off'}"
+    assert parse_jetson_options(text) == JetsonOptions(beyond, rails)
 
 
-def test_one_sentence_for_each_clock_and_for_the_cores(orin):
-    jetson, tables = orin
-    found = differences(
-        jetson, {"cpu_mhz": (1.0,), "gpu_mhz": (2.0, 3.0, 4.0), "mem_mhz": (5.0,), "cpu_cores": (1.0, 2.0)}
-    )
-    assert [sentence.split(" clocks")[0] for sentence in found[:3]] == ["the CPU", "the GPU", "the memory"]
-    assert found[3] == "jetson-agx-orin-64gb has 12 cores as published, this board has 2"
-    assert differences(jetson, tables) == []
-
-
-def test_a_clock_that_cannot_be_set_is_no_difference(orin):
-    jetson, tables = orin
-    assert differences(jetson, {knob: values for knob, values in tables.items() if knob != "mem_mhz"}) == []
-
-
-@pytest.mark.parametrize("module", [None, "p9999-0000"])
-def test_a_module_that_the_catalogue_lacks_is_compared_with_nothing(orin, module):
-    jetson, _ = orin
-    assert differences(replace(jetson, module=module), {"cpu_mhz": (1.0,), "cpu_cores": (1.0,)}) == []
-
-
-@pytest.mark.parametrize("name", ["jetson-orin-nx-8gb", "jetson-agx-orin-32gb"])
-def test_where_no_table_is_published_none_is_missed(bench, name):
-    kernel = bench(name).kernel
-    assert differences(detect_jetson(kernel), {"gpu_mhz": (1.0, 2.0, 3.0)}) == []
+@given(st.text(max_size=40))
+def test_anything_else_is_choices_or_an_input_error(text):
+    with contextlib.suppress(InputError):
+        assert isinstance(parse_jetson_options(f"jetson?{text}"), JetsonOptions)
