@@ -134,7 +134,7 @@ def export(opts: ExportOptions, terminal: AnswerTerminal) -> None:
 
 @command(app, short_help="Load, clocks, power and temperatures, live.")
 def watch(opts: WatchOptions) -> None:
-    """Print load, clocks, power, temperatures, memory, throttling and processes as they change, until Ctrl-C.
+    """Print load, clocks, power, temperatures, memory and throttling as they change, until Ctrl-C.
 
     Each reading is a JSON document on a line of its own. Nothing is set, and root is not needed for what every user may
     read.
@@ -154,5 +154,5 @@ def watch(opts: WatchOptions) -> None:
     from edgetune.workflows.reporting import end_with_terminal
 
     end_with_terminal()
-    for snapshot in watched.snapshots():
-        print_json_line(watched.document(snapshot))
+    for readings in watched.readings():
+        print_json_line(watched.document(readings))

@@ -12,7 +12,7 @@ Source: proc(5). Time that a hypervisor gave to other machines (steal) counts as
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from edgetune.devices.capabilities import Clock
@@ -210,56 +210,6 @@ def cpu_clocks_mhz(sysfs: Sysfs) -> dict[str, float | None]:
     """Return the last requested clock of each cpufreq policy, MHz; ``None`` for one that cannot be read."""
     khz = {path: sysfs.read_int(path) for path in sysfs.glob("sys/devices/system/cpu/cpufreq/policy*/scaling_cur_freq")}
     return {f"cpu {path.split('/')[-2]}": None if now is None else now / 1e3 for path, now in khz.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessStat:
-    """One process, from ``proc/PID/stat``.
-
-    Args:
-        name: Of its program, at most 15 bytes.
-        parent: Process id of its parent.
-        ticks: Its own CPU time.
-        started: When it started, ticks since boot.
-        resident_bytes: What it has resident.
-    """
-
-    name: str
-    parent: int
-    ticks: int
-    started: int
-    resident_bytes: int
-
-
-def process_stats(sysfs: Sysfs) -> dict[int, ProcessStat]:
-    """Return every process that runs now, by its id.
-
-    Raises:
-        OSError: there is no ``proc``.
-    """
-    found = {int(name): _process_stat(sysfs, name) for name in os.listdir(sysfs.root / "proc") if name.isdigit()}
-    return {pid: stat for pid, stat in found.items() if stat is not None}
-
-
-def _process_stat(sysfs: Sysfs, process: str) -> ProcessStat | None:
-    """Return a process, whose name may contain spaces and parentheses; ``None`` when it has ended."""
-    head, _, tail = sysfs.text(f"proc/{process}/stat").rpartition(")")
-    if not tail:
-        return None
-    numbers = [int(word) for word in tail.split()[1:]]
-    pages = numbers[20] if len(numbers) > 20 else 0
-    started = numbers[18] if len(numbers) > 18 else 0
-    own, resident_bytes = sum(numbers[10:12]), pages * os.sysconf("SC_PAGE_SIZE")
-    return ProcessStat(head.partition("(")[2], numbers[0], own, started, resident_bytes)
-
-
-def with_descendants(stats: Mapping[int, ProcessStat], ancestors: Iterable[int]) -> set[int]:
-    """Return processes and all their descendants."""
-    known, found = set[int](), set(ancestors)
-    while found:
-        known |= found
-        found = {child for child, stat in stats.items() if stat.parent in known} - known
-    return known
 
 
 def _own_ticks(sysfs: Sysfs, process: int) -> int:

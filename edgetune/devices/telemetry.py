@@ -1,21 +1,15 @@
 """Poll a power sensor in a thread, and read all present values of a device.
 
-The machine around a device, for live display: load of each CPU, memory and swap, and processes.
-
-    load      share of the ticks of proc/stat since the last reading that were not idle, see ``cpu``
-    process   its ticks of proc/PID/stat in the same time; 100 % is one CPU, as in top(1)
-
-A container sees the CPUs of its host, and its own processes. Source: proc(5).
+The machine around a device, for live display: load of each CPU (the share of its ticks of proc/stat
+since the last reading that were not idle, see ``cpu``), memory and swap. A container sees the CPUs of its host.
 """
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import PurePath
 
 from edgetune.devices.capabilities import Absent, ModeControl, ModeReader, PowerReading
-from edgetune.devices.cpu import CpuTimes, ProcessStat, process_stats, read_cpu_times, with_descendants
+from edgetune.devices.cpu import CpuTimes, read_cpu_times
 from edgetune.devices.device import Device
 from edgetune.devices.memory import MachineMemory
 from edgetune.devices.sysfs import Sysfs
@@ -127,41 +121,12 @@ def present_mode(modes: ModeControl | Absent) -> dict[str, float | str | None]:
 _FEWEST_TICKS = 10
 """Shortest interval of a load, ticks of 10 ms: one tick is then a tenth of it. A shorter one repeats the last load."""
 
-_TOP = 5
-"""Processes of others that are shown, those with the most CPU time first."""
-
-_OWN = "edgetune"
-_OPTIONS = 6
-"""Words of a command among which ``-m`` is Python's."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessReading:
-    """What a process uses now.
-
-    Args:
-        pid: Its id.
-        name: Its program; of edgetune its command.
-        cpu_percent: Its CPU time, per cent of one CPU.
-        memory_bytes: What it has resident.
-        edgetune: Whether it is edgetune or a descendant of it.
-    """
-
-    pid: int
-    name: str
-    cpu_percent: float
-    memory_bytes: int
-    edgetune: bool
-
-
 class Machine:
     """Reads the machine whose ``proc`` is in ``sysfs``; a fake board has none, and then there is nothing to read."""
 
     def __init__(self, sysfs: Sysfs) -> None:
         self._sysfs = sysfs
         self._memory = MachineMemory(sysfs)
-        self._names: dict[tuple[int, str, int], str] = {}
-        self._processes: tuple[ProcessReading, ...] = ()
         self._load: dict[str, float | str | None] = {}
         self._before = self._look()
 
@@ -182,13 +147,9 @@ class Machine:
         found = {"load_percent": self._load, "machine_memory_bytes": memory}
         return {group: dict(values) for group, values in found.items() if values}
 
-    def processes(self) -> Sequence[ProcessReading]:
-        """Return the processes of edgetune and the ``_TOP`` busiest others, as of the last ``read``."""
-        return self._processes
-
-    def _look(self) -> tuple[CpuTimes, dict[int, ProcessStat]] | None:
+    def _look(self) -> CpuTimes | None:
         try:
-            return read_cpu_times(self._sysfs), process_stats(self._sysfs)
+            return read_cpu_times(self._sysfs)
         except OSError:
             return None
 
@@ -197,51 +158,13 @@ class Machine:
         before, after = self._before, self._look()
         if before is None or after is None:
             return
-        spent = {cpu: total - before[0].total.get(cpu, total) for cpu, total in after[0].total.items()}
-        longest = max(spent.values(), default=0)
-        if longest < _FEWEST_TICKS:
+        spent = {cpu: total - before.total.get(cpu, total) for cpu, total in after.total.items()}
+        if max(spent.values(), default=0) < _FEWEST_TICKS:
             return
         self._before = after
-        busy = {cpu: after[0].busy[cpu] - before[0].busy[cpu] for cpu, ticks in spent.items() if ticks > 0}
-        loads = {cpu: _percent(ticks, spent[cpu]) for cpu, ticks in busy.items()}
+        busy = {cpu: after.busy[cpu] - before.busy[cpu] for cpu, ticks in spent.items() if ticks > 0}
+        loads = {cpu: round(min(max(100 * ticks / spent[cpu], 0.0), 100.0), 1) for cpu, ticks in busy.items()}
         self._load = {
             "cpu": round(sum(loads.values()) / len(loads), 1),
             **{f"cpu{n}": load for n, load in loads.items()},
         }
-        self._processes = self._used(before[1], after[1], longest)
-
-    def _used(
-        self, before: Mapping[int, ProcessStat], after: dict[int, ProcessStat], elapsed: int
-    ) -> tuple[ProcessReading, ...]:
-        self._names = {(pid, stat.name, stat.started): self._name(pid, stat) for pid, stat in after.items()}
-        names = dict(zip(after, self._names.values(), strict=True))
-        own = with_descendants(after, [pid for pid, name in names.items() if name.startswith(_OWN)])
-        found = []
-        for pid, stat in after.items():
-            was = before.get(pid)
-            ticks = stat.ticks - (was.ticks if was is not None and was.started == stat.started else 0)
-            used = round(100 * max(ticks, 0) / elapsed, 1)
-            found.append(ProcessReading(pid, names[pid], used, stat.resident_bytes, pid in own))
-        found.sort(key=lambda each: (-each.cpu_percent, -each.memory_bytes))
-        others = [each for each in found if not each.edgetune]
-        return tuple([each for each in found if each.edgetune] + others[:_TOP])
-
-    def _name(self, pid: int, stat: ProcessStat) -> str:
-        """Return the command of edgetune, e.g. ``edgetune profile net.onnx``, else the name of the program."""
-        key = (pid, stat.name, stat.started)
-        if key in self._names:
-            return self._names[key]
-        words = self._sysfs.text(f"proc/{pid}/cmdline").rstrip("\0").split("\0")
-        first, *rest = (PurePath(word).name for word in words)
-        module = words[words.index("-m") + 1 :] if "-m" in words[:_OPTIONS] else []
-        if module and (module[0] == _OWN or module[0].startswith(f"{_OWN}.")):
-            return " ".join(module)
-        if first == _OWN:
-            return " ".join([first, *words[1:]])
-        if first.startswith("python") and rest and rest[0] == _OWN:
-            return " ".join([rest[0], *words[2:]])
-        return stat.name
-
-
-def _percent(ticks: int, of: int) -> float:
-    return round(min(max(100 * ticks / of, 0.0), 100.0), 1)

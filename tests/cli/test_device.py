@@ -21,12 +21,11 @@ from edgetune.devices.jetson.control import JetsonControl
 from edgetune.devices.jetson.knobs import find_knobs, presets_of
 from edgetune.devices.jetson.nvpmodel import read_nvpmodel
 from edgetune.devices.sysfs import Sysfs
-from edgetune.devices.telemetry import ProcessReading
 from edgetune.errors import ExitCode
 from edgetune.testing import fake_nvpmodel
 from edgetune.testing.fake_board import make_board
 from edgetune.workflows.device.options import WatchOptions
-from edgetune.workflows.device.watch import Snapshot, exposition, open_watched
+from edgetune.workflows.device.watch import exposition, open_watched
 from edgetune.workloads.zoo import NETWORKS
 
 
@@ -251,8 +250,8 @@ def watched(root):
     return open_watched(WatchOptions(name="jetson", root=str(root)))
 
 
-def told(watched, groups, processes=()):
-    lines = exposition(watched, Snapshot(groups, processes)).splitlines()
+def told(watched, groups):
+    lines = exposition(watched, groups).splitlines()
     return {(m[1], m[2].split(",device=")[0]): float(m[3]) for m in map(SAMPLE.fullmatch, lines) if m is not None}
 
 
@@ -278,11 +277,7 @@ def test_units_are_base_units(watched):
         "throttling_now": {"devices": "cpu-throttle-alert"},
         "fan": {"speed_rpm": 2100, "pwm": 51, "profile": "quiet"},
     }
-    used = (
-        ProcessReading(7, "edgetune profile net.onnx", 150.0, 64 << 20, True),
-        ProcessReading(8, "top", 9.0, 1, False),
-    )
-    found = told(watched, groups, used)
+    found = told(watched, groups)
     found.pop(next(key for key in found if key[0] == "edgetune_device_info"))
     assert found == {
         ("edgetune_load_ratio", 'part="gpu"'): 0.97,
@@ -294,13 +289,11 @@ def test_units_are_base_units(watched):
         ("edgetune_throttled", 'device="jetson",simulated="true"'): 1,
         ("edgetune_fan_rpm", 'device="jetson",simulated="true"'): 2100,
         ("edgetune_fan_duty_ratio", 'device="jetson",simulated="true"'): 0.2,
-        ("edgetune_process_cpu_ratio", 'pid="7",program="edgetune profile"'): 1.5,
-        ("edgetune_process_resident_memory_bytes", 'pid="7",program="edgetune profile"'): 64 << 20,
     }
 
 
 def test_hostile_names_stay_inside_their_quotes(watched):
-    text = exposition(watched, Snapshot({"power_w": {'a"} 1\nb\\': 1.0}}, ()))
+    text = exposition(watched, {"power_w": {'a"} 1\nb\\': 1.0}})
     (line,) = [line for line in text.splitlines() if line.startswith("edgetune_power")]
     assert SAMPLE.fullmatch(line)
 

@@ -1,6 +1,6 @@
 """What any device shows of itself: its own telemetry, else what its capabilities answer.
 
-Load of each CPU, memory and processes, from accounts written as the kernel writes them.
+Load of each CPU and memory, from accounts written as the kernel writes them.
 """
 
 from dataclasses import replace
@@ -92,10 +92,6 @@ def proc(tmp_path):
     return FakeProc(tmp_path, cpus=2, own=100)
 
 
-def named(root, pid, *words):
-    (root / f"proc/{pid}/cmdline").write_text("\0".join(words) + "\0")
-
-
 def test_load_is_of_the_time_since_the_last_reading_and_absent_before(proc, tmp_path):
     machine = Machine(Sysfs(tmp_path))
     assert machine.counts
@@ -115,42 +111,6 @@ def test_a_cpu_that_is_switched_off_is_absent(proc, tmp_path):
     assert machine.read()["load_percent"] == {"cpu": 0.0, "cpu0": 0.0}
 
 
-def test_processes_of_edgetune_come_first_with_their_command_then_the_busiest_others(proc, tmp_path):
-    named(tmp_path, 100, "/usr/bin/python3", "/opt/bin/edgetune", "profile", "net.onnx")
-    proc.start(200, parent=100, name="worker")
-    for pid in range(300, 310):
-        proc.start(pid, parent=1, name="idle")
-    named(tmp_path, 300, "grep", "edgetune")
-    machine = Machine(Sysfs(tmp_path))
-    proc.pass_s(1, own=0.5, others=0.25, by=200)
-    machine.read()
-    first, second, third, *rest = machine.processes()
-    assert (first.pid, first.name, first.cpu_percent, first.edgetune) == (200, "worker", 100.0, True)
-    assert (second.pid, second.name, second.edgetune) == (100, "edgetune profile net.onnx", True)
-    assert (third.name, third.cpu_percent, third.edgetune) == ("tmux: server (1)", 50.0, False)
-    assert len(rest) == 4
-    assert not any(each.edgetune for each in rest)
-
-
-@pytest.mark.parametrize(
-    ("words", "name"),
-    [
-        (("python", "-I", "-m", "edgetune", "search", "t.csv"), "edgetune search t.csv"),
-        (("python", "-m", "edgetune.stages.profiling.worker", "6"), "edgetune.stages.profiling.worker 6"),
-        (("/bin/edgetune", "doctor"), "edgetune doctor"),
-        (("python", "edgetune.py"), "edgetune"),
-        (("tail", "-f", "edgetune"), "edgetune"),
-        ((), "edgetune"),
-    ],
-)
-def test_the_name_of_a_process_is_its_command_if_it_is_edgetune(proc, tmp_path, words, name):
-    named(tmp_path, 100, *words)
-    machine = Machine(Sysfs(tmp_path))
-    proc.pass_s(1)
-    machine.read()
-    assert {each.pid: each.name for each in machine.processes()}[100] == name
-
-
 def test_memory_and_swap_are_what_is_used_and_swap_is_absent_without_any(tmp_path):
     FakeProc(tmp_path)
     lines = "MemTotal: 8192 kB\nMemAvailable: 2048 kB\n"
@@ -165,4 +125,3 @@ def test_where_the_kernel_shows_nothing_there_is_nothing(tmp_path):
     machine = Machine(Sysfs(tmp_path))
     assert not machine.counts
     assert machine.read() == {}
-    assert machine.processes() == ()

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 
 from edgetune.devices.device import Device, LiveSource
 from edgetune.devices.sysfs import Sysfs
-from edgetune.devices.telemetry import Machine, ProcessReading, Readings, read_telemetry
+from edgetune.devices.telemetry import Machine, Readings, read_telemetry
 from edgetune.errors import InputError
 from edgetune.units import parse_time_s
 from edgetune.version import __version__
@@ -33,19 +33,6 @@ _FIRST_LOAD_S = 0.2
 
 _ORDER = ("load_percent", "clocks_mhz", "power_w", "temperature_c", "memory_bytes", "machine_memory_bytes")
 """Groups of readings that come first; the others follow in the device's order."""
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The readings at one moment.
-
-    Args:
-        groups: Readings by group and name.
-        processes: Those of edgetune, then the busiest others.
-    """
-
-    groups: Readings
-    processes: Sequence[ProcessReading]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +51,24 @@ class WatchedDevice:
     interval_s: float
     count: int | None
 
-    def read(self) -> Snapshot:
+    def read(self) -> Readings:
         """Return the present readings; a group without any is left out."""
         of_machine, own = self.machine.read(), read_telemetry(self.device)
         names = dict.fromkeys((*_ORDER, *own))
         merged = {name: {**own.get(name, {}), **of_machine.get(name, {})} for name in names}
-        return Snapshot({name: values for name, values in merged.items() if values}, self.machine.processes())
+        return {name: values for name, values in merged.items() if values}
 
     def settle(self) -> None:
         """Wait until the first load of the CPUs can be computed."""
         if self.machine.counts:
             time.sleep(_FIRST_LOAD_S)
 
-    def document(self, snapshot: Snapshot) -> dict[str, object]:
-        """Return the readings as a JSON document; a fake board, which has no processes, has no such field."""
+    def document(self, readings: Readings) -> dict[str, object]:
+        """Return the readings as a JSON document."""
         now = datetime.now().astimezone().isoformat(timespec="milliseconds")
-        processes = [asdict(each) for each in snapshot.processes]
-        head = {"time": now, "device": self.device.name, "simulated": self.device.simulated, **snapshot.groups}
-        return {**head, "processes": processes} if processes else head
+        return {"time": now, "device": self.device.name, "simulated": self.device.simulated, **readings}
 
-    def snapshots(self) -> Iterator[Snapshot]:
+    def readings(self) -> Iterator[Readings]:
         """Yield readings, one per interval."""
         self.settle()
         done = 0
@@ -148,20 +133,18 @@ _FAN = {
     "speed_rpm": Metric("edgetune_fan_rpm", "", "Measured speed of the fan, revolutions per minute."),
     "pwm": Metric("edgetune_fan_duty_ratio", "", "Drive of the fan, from 0 to 1.", 1 / 255),
 }
-_PROCESS_CPU = Metric("edgetune_process_cpu_ratio", "", "CPU time of a process of edgetune, in CPUs.", 0.01)
-_PROCESS_MEMORY = Metric("edgetune_process_resident_memory_bytes", "", "Resident memory of a process of edgetune.")
 
 Sample = tuple[Metric, Mapping[str, object], float]
 
 
-def exposition(watched: WatchedDevice, snapshot: Snapshot) -> str:
+def exposition(watched: WatchedDevice, readings: Readings) -> str:
     """Return readings in Prometheus' text format; a missing reading has no sample, a simulated one a label."""
     device = watched.device
     common: dict[str, object] = {"device": device.name, **({"simulated": "true"} if device.simulated else {})}
     info = Metric("edgetune_device_info", "", "The device that is watched.")
     about = {"description": device.description, "version": __version__}
     lines, told = [], set[str]()
-    for metric, labels, value in ((info, about, 1.0), *sorted(_samples(snapshot), key=lambda each: each[0].name)):
+    for metric, labels, value in ((info, about, 1.0), *sorted(_samples(readings), key=lambda each: each[0].name)):
         if metric.name not in told:
             told.add(metric.name)
             lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
@@ -170,19 +153,14 @@ def exposition(watched: WatchedDevice, snapshot: Snapshot) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _samples(snapshot: Snapshot) -> Iterator[Sample]:
-    for group, values in snapshot.groups.items():
+def _samples(readings: Readings) -> Iterator[Sample]:
+    for group, values in readings.items():
         for name, value in values.items():
             metric = METRICS.get(group) or (_FAN.get(name) if group == "fan" else None)
             if metric is not None and isinstance(value, (int, float)):
                 yield metric, ({metric.label: name} if metric.label else {}), value
             elif group == "throttling_now" and isinstance(value, str):
                 yield _THROTTLED, {}, float(value != "none")
-    for each in snapshot.processes:
-        if each.edgetune:
-            labels = {"pid": each.pid, "program": " ".join(each.name.split()[:2])}  # without its arguments
-            yield _PROCESS_CPU, labels, each.cpu_percent
-            yield _PROCESS_MEMORY, labels, each.memory_bytes
 
 
 def _escaped(text: str) -> str:
