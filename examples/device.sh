@@ -3,4 +3,4 @@
 set -euo pipefail
 edgetune device twin:orin-agx
 echo
-edgetune device twin:orin-agx --modes gpu_mhz=318:1300:3,mem_mhz=3199
+edgetune device modes twin:orin-agx gpu_mhz=318:1300:3,mem_mhz=3199

@@ -6,8 +6,7 @@ import typer
 
 from edgetune.cli.app import LazyApp
 from edgetune.cli.command import AnswerTerminal, DefaultGroup, command
-from edgetune.cli.screen import Screen, agreed, answer, print_document, print_folded, print_json_line, print_lines
-from edgetune.errors import InputError
+from edgetune.cli.screen import Screen, answer, print_document, print_folded, print_json_line, print_lines
 from edgetune.workflows.device.options import (
     DeviceOptions,
     ExportOptions,
@@ -24,18 +23,11 @@ app = LazyApp(DefaultGroup)
 @command(app, default=True)
 def device(opts: DeviceOptions, terminal: AnswerTerminal) -> None:
     """List devices with their abilities and modes; set a mode, watch the device, restore it."""
-    from edgetune.cli.device_report import report_device, report_list, report_modes
-
     name = opts.name or (None if opts.root is None else "jetson")
     if name is None:
-        if opts.modes:
-            raise InputError("no device is named", "e.g. edgetune device twin:orin-agx --modes all")
-        report_list(terminal)
+        list_devices(terminal)
     else:
-        from edgetune.workflows.device_option import open_named
-
-        opened = open_named(name, opts.root, seed=opts.seed)
-        report_modes(opened, opts.modes, terminal) if opts.modes else report_device(opened, terminal)
+        show(ShowOptions(name=name, root=opts.root), terminal)
 
 
 @command(app, "list", short_help="List the devices that are here.")
@@ -101,7 +93,7 @@ def restore(opts: RestoreOptions, terminal: AnswerTerminal) -> None:
     """
     from edgetune.workflows.device import device as workflow
 
-    name, done = workflow.restore(opts, terminal.screen, agreed)
+    name, done = workflow.restore(opts, terminal.screen)
     if terminal.json:
         answer({"device": name, "would_restore" if opts.dry_run else "restored": done})
     elif done:

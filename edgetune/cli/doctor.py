@@ -31,11 +31,8 @@ def doctor(opts: DoctorOptions, terminal: AnswerTerminal) -> None:
 def show(report: dict[str, Any]) -> None:
     """Print the report for people."""
     print_lines(f"edgetune {report['edgetune']}, Python {report['python']}, {report['system']}")
-    libraries = [
-        (library["name"], library["version"] or "missing", library["purpose"], library["remedy"] or "")
-        for library in report["libraries"]
-    ]
     print_lines("", "Libraries")
+    libraries = [(e["name"], e["version"] or "missing", e["purpose"], e["remedy"] or "") for e in report["libraries"]]
     table(("name", "version", "for", "to install"), libraries)
     for line in report["install_on_this_board"]:
         print_lines(f"On this board: {line}")
@@ -57,36 +54,12 @@ def show(report: dict[str, Any]) -> None:
         _show_board(report["board"])
     print_lines("", "Permissions")
     guardian = report["guardian"]
-    rows = [(p["what"], p["state"], p["note"]) for p in report["permissions"]]
+    rows = [tuple(each.values()) for each in report["permissions"]]
     if guardian:
         rows.append(("guardian, which sets modes", guardian["state"], guardian["note"]))
     table(("what", "state", "note"), rows)
-    if guardian and guardian["sudoers"]:
-        show_sudoers(guardian)
-
-
-def _show_board(board: dict[str, Any]) -> None:
-    made_up = f" ({board['made_up']})" if board["made_up"] else ""
-    print_lines("", f"Board: {board['model']}{made_up}")
-    facts = {
-        "module": board["module"],
-        "chip": board["soc"],
-        "JetPack": board["jetpack"],
-        "L4T": board["l4t"],
-        "kernel": board["kernel"],
-        "power mode": board["power_mode"],
-        "in a container": board["container"] or "no",
-    }
-    rows = [(name, "unknown" if value is None else value) for name, value in facts.items()]
-    table(("fact", "value"), [*rows, *(("note", note) for note in board["notes"])])
-    print_lines()
-    table(
-        ("may this user", "state", "what or why not"), [(a["what"], a["state"], a["note"]) for a in board["abilities"]]
-    )
-
-
-def show_sudoers(guardian: dict[str, Any]) -> None:
-    """Print what an administrator would type."""
+    if not guardian or not guardian["sudoers"]:
+        return
     print_lines("", "To let this user set modes (an administrator types it; nothing of this has been done)")
     for line in guardian["install"]:
         print_lines(f"  {line}")
@@ -94,3 +67,15 @@ def show_sudoers(guardian: dict[str, Any]) -> None:
     print_lines(f"  {guardian['sudoers']}")
     for warning in guardian["warnings"]:
         print_folded(f"warning: {warning}")
+
+
+def _show_board(board: dict[str, Any]) -> None:
+    made_up = f" ({board['made_up']})" if board["made_up"] else ""
+    print_lines("", f"Board: {board['model']}{made_up}")
+    names = {"module": "module", "soc": "chip", "jetpack": "JetPack", "l4t": "L4T", "kernel": "kernel"}
+    rows = [(name, board[fact]) for fact, name in {**names, "power_mode": "power mode"}.items()]
+    rows = [(name, "unknown" if value is None else value) for name, value in rows]
+    notes = [("note", note) for note in board["notes"]]
+    table(("fact", "value"), [*rows, ("in a container", board["container"] or "no"), *notes])
+    print_lines()
+    table(("may this user", "state", "what or why not"), [tuple(each.values()) for each in board["abilities"]])

@@ -12,7 +12,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from edgetune.errors import InputError
 from edgetune.processes.streams import stdout_is_pipe, write
 from edgetune.visible import cut_in_middle, one_line, visible, visible_in_json
 from edgetune.workflows.reporting import OnAdvance, OnProgress, Reporter, SimulationLabel, Stdout
@@ -48,18 +47,6 @@ def print_document(text: str, stream: TextIO | None = None) -> None:
     """Print a document, source code or a traceback: line ends and tabs as they are, all else visible."""
     lines = text.removesuffix("\n").split("\n")
     _write(["\t".join(map(visible, line.split("\t"))) for line in lines], stream)
-
-
-def agreed(question: str) -> bool:
-    """Ask on the terminal, and return whether the answer is yes.
-
-    Raises:
-        InputError: standard input is no terminal.
-    """
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise InputError("there is a question, and standard input is no terminal to answer it", "add --yes")
-    print_lines(f"{one_line(question)} [y/N]", stream=sys.stderr)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def report_moved(asked: Path, written: Path) -> None:

@@ -107,7 +107,11 @@ class BoardFiles:
         try:
             return self.sysfs.read(path)
         except (OSError, UnicodeDecodeError) as error:
-            raise _unreadable(path, error) from None
+            reason = why(error) if isinstance(error, OSError) else "it holds no text"
+            hint = "a setting that cannot be read cannot be restored: see dmesg, or restart the board"
+            if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM):
+                hint = "reading it needs root"
+            raise DeviceError(f"/{path} cannot be read: {reason}", hint) from None
 
     def number(self, path: str) -> int:
         """Return the whole number in a file.
@@ -224,15 +228,6 @@ def not_kept(path: str, value: str, before: str, back: str) -> DeviceError:
         return DeviceError(f"/{path} was set to {value} but still reads {back}: ignored", hint)
     hint = "heat, the firmware or (see nvpmodel -q) a Jetson's power mode allows no other: choose another value"
     return DeviceError(f"/{path} was set to {value} but reads back {back}: clamped", hint)
-
-
-def _unreadable(path: str, error: OSError | UnicodeDecodeError) -> DeviceError:
-    reason = why(error) if isinstance(error, OSError) else "it holds no text"
-    denied = isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM)
-    hint = "a setting that cannot be read cannot be restored: see dmesg, or restart the board"
-    if denied:
-        hint = "reading it needs root"
-    return DeviceError(f"/{path} cannot be read: {reason}", hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,12 +35,10 @@ class PowerRecording(Protocol):
     @property
     def readings(self) -> Sequence[PowerReading]:
         """Fresh readings only, without repeats of a value that the sensor has not renewed."""
-        ...
 
     @property
     def failure(self) -> str | None:
         """Reason why the readings ended early; ``None`` while the sensor answers."""
-        ...
 
 
 class PowerSensor(Protocol):
@@ -49,21 +47,17 @@ class PowerSensor(Protocol):
     @property
     def source(self) -> str:
         """The part of the machine that readings cover, e.g. ``rapl:package-0`` or ``ina3221:VDD_IN``."""
-        ...
 
     @property
     def refresh_s(self) -> float:
         """Interval between new values, s."""
-        ...
 
     @property
     def settle_s(self) -> float:
         """Time from the start of work until power readings represent it, s."""
-        ...
 
     def record(self) -> AbstractContextManager[PowerRecording]:
         """Record readings while the context is open."""
-        ...
 
 
 class Thermometer(Protocol):
@@ -71,7 +65,6 @@ class Thermometer(Protocol):
 
     def read_c(self) -> float | None:
         """Return the temperature, degrees Celsius; ``None`` when no zone answers."""
-        ...
 
 
 class ThrottleCounter(Protocol):
@@ -82,7 +75,6 @@ class ThrottleCounter(Protocol):
 
     def read(self) -> int:
         """Return the number of events so far."""
-        ...
 
 
 @runtime_checkable
@@ -91,11 +83,9 @@ class SlightThrottleCounter(Protocol):
 
     def slight_counts(self) -> Mapping[str, int]:
         """Return the number of slight events so far, by kind."""
-        ...
 
     def counts(self) -> Mapping[str, int]:
         """Return the number of all events so far, by kind: the slight ones, and those that ``read`` counts."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +138,6 @@ class ModeControl(Protocol):
     @property
     def space(self) -> ModeSpace:
         """The modes that can be set."""
-        ...
 
     def apply(self, mode: Mode) -> Mode:
         """Set ``mode`` and return the mode read back from the device.
@@ -156,7 +145,6 @@ class ModeControl(Protocol):
         Raises:
             DeviceError: the device refused the mode, or reads back another.
         """
-        ...
 
     def restore(self) -> None:
         """Restore every knob to its value when this control was opened; idempotent.
@@ -164,7 +152,6 @@ class ModeControl(Protocol):
         Raises:
             NotRestoredError: a setting could not be restored.
         """
-        ...
 
 
 @runtime_checkable
@@ -173,7 +160,6 @@ class ModeReader(Protocol):
 
     def read(self) -> Mode:
         """Return the present knobs without setting anything."""
-        ...
 
 
 @runtime_checkable
@@ -191,7 +177,6 @@ class Telemetry(Protocol):
 
         The name of a group ends in the unit of its numbers: ``clocks_mhz``, ``power_w``, ``temperature_c``.
         """
-        ...
 
 
 class Clock(Protocol):
@@ -199,11 +184,9 @@ class Clock(Protocol):
 
     def now_ns(self) -> int:
         """Return monotonic time, integer nanoseconds."""
-        ...
 
     def sleep_s(self, seconds: float) -> None:
         """Wait ``seconds``; a virtual clock advances at once."""
-        ...
 
 
 class MonotonicClock:
@@ -216,3 +199,22 @@ class MonotonicClock:
     def sleep_s(self, seconds: float) -> None:
         """Wait ``seconds``."""
         time.sleep(seconds)
+
+
+class VirtualClock:
+    """A clock that only ``sleep_s`` and ``advance_ns`` advance, at once."""
+
+    def __init__(self, start_ns: int = 0) -> None:
+        self._now_ns = start_ns
+
+    def now_ns(self) -> int:
+        """Return the time, ns."""
+        return self._now_ns
+
+    def sleep_s(self, seconds: float) -> None:
+        """Advance the clock by seconds."""
+        self._now_ns += max(round(seconds * 1e9), 0)
+
+    def advance_ns(self, duration_ns: int) -> None:
+        """Advance the clock by integer nanoseconds."""
+        self._now_ns += duration_ns

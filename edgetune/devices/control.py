@@ -1,4 +1,7 @@
-"""Interface of the privileged control of a board's knobs; the guardian adds the journal and the process."""
+"""Interface of the privileged control of a board's knobs; the guardian adds the journal and the process.
+
+``DirectModes`` sets modes in this process, without a guardian.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -7,7 +10,7 @@ from typing import TypeAlias
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import ModeSpace
-from edgetune.errors import DeviceError
+from edgetune.errors import DeviceError, NotRestoredError
 
 Snapshot: TypeAlias = dict[str, str]
 """Found values of every setting that may change, by path, in the order of a restore; plain JSON."""
@@ -109,3 +112,37 @@ def describe_change(then: str, now: str) -> str:
     if not now:
         return f"it had {short} then, and nothing tells what it has now"
     return f"it had {short or 'an unknown configuration'} then and has {shown} now"
+
+
+class DirectModes:
+    """A ``ModeControl`` over a ``BoardControl`` in the same process; nothing is restored if the process is killed.
+
+    Args:
+        control: Sets the board's knobs.
+    """
+
+    def __init__(self, control: BoardControl) -> None:
+        self._control = control
+        self._found: Snapshot | None = None
+        self.space = control.space
+        self.read = control.read
+
+    def apply(self, mode: Mode) -> Mode:
+        """Set ``mode`` and return the mode read back; the first call takes the snapshot for the restore.
+
+        Raises:
+            DeviceError: the device refused the mode, or reads back another.
+        """
+        if self._found is None:
+            self._found = self._control.snapshot()
+        return self._control.apply(mode, self._found)
+
+    def restore(self) -> None:
+        """Restore every setting.
+
+        Raises:
+            NotRestoredError: a setting is not as it was found.
+        """
+        wrong = [] if self._found is None else self._control.restore(self._found)
+        if wrong:
+            raise NotRestoredError("; ".join(wrong), "restart the machine, which undoes every setting")

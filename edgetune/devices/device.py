@@ -77,11 +77,9 @@ class Runner(Protocol):
         Raises:
             EdgetuneError: the workload failed; the message gives the reason.
         """
-        ...
 
     def close(self) -> None:
         """Release all resources."""
-        ...
 
 
 @runtime_checkable
@@ -90,7 +88,6 @@ class HasProcesses(Protocol):
 
     def processes(self) -> Sequence[int]:
         """Return the ids of the processes whose memory is that of the workload."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +111,6 @@ class ModelSource(Protocol):
 
     def open(self, ops: OpsTable) -> Runner:
         """Return a runner whose minibatches advance the device's virtual clock."""
-        ...
 
 
 @runtime_checkable
@@ -123,7 +119,6 @@ class RoundSource(Protocol):
 
     def begin_round(self, number: int) -> None:
         """Set the number of the next round, from 1; earlier rounds may have run in another process."""
-        ...
 
 
 @runtime_checkable
@@ -132,7 +127,6 @@ class LayerSource(Protocol):
 
     def layer_times(self, ops: OpsTable) -> LayerTimes:
         """Return the time of each row of a table in the present mode."""
-        ...
 
 
 @runtime_checkable
@@ -142,7 +136,6 @@ class TableSource(Protocol):
     @property
     def rows(self) -> Sequence[ProfileRow]:
         """Every measured row."""
-        ...
 
     def lookup(self, point: Point) -> ProfileRow:
         """Return the row measured at ``point``.
@@ -150,7 +143,6 @@ class TableSource(Protocol):
         Raises:
             InputError: the point is not in the table; values are never interpolated.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from edgetune.artifacts.io import from_bytes
 from edgetune.artifacts.mode import KNOBS, SETTINGS, Mode
 from edgetune.artifacts.profile import Point, Profile, ProfileRow, Task
 from edgetune.artifacts.repeats import SAME, PointKey, knob_key, one_per_point, point_key
-from edgetune.devices.capabilities import Absent, ModeSpace
+from edgetune.devices.capabilities import Absent, ModeSpace, VirtualClock
 from edgetune.devices.device import Device, DeviceKind, Listing
 from edgetune.errors import DeviceError, InputError
 
@@ -60,7 +60,7 @@ def recorded_device(profile: Profile, *, name: str, sha256: str | None = None) -
         description=f"{len(table.rows)} recorded points of {measured_on}",
         simulated=profile.header.simulated,
         source=table,
-        clock=_StoppedClock(),
+        clock=VirtualClock(),
         power=absent,
         modes=_RecordedModes(table.space),
         temperature=absent,
@@ -117,11 +117,6 @@ class RecordedTable:
             presets={mode.power_mode: mode for mode in listed if mode.power_mode and names[mode.power_mode] == 1},
             listed=listed,
         )
-
-    @property
-    def workloads(self) -> tuple[RecordedWorkload, ...]:
-        """Every workload and task, in the order of the table."""
-        return workloads_of(self.rows)
 
     def lookup(self, point: Point) -> ProfileRow:
         """Return the row measured at ``point``; a failed row is returned as it is.
@@ -180,21 +175,6 @@ def _nearest(part: str, wanted: Any, found: Sequence[Any]) -> str:
         return f"{part} must be given; it has {', '.join(f'{value:g}' for value in known[:8])}"
     nearest = min(known, key=lambda value: abs(value - wanted))
     return f"the nearest {part} measured there is {nearest:g}; a table is never interpolated"
-
-
-class _StoppedClock:
-    """A virtual clock that only ``sleep_s`` advances, at once."""
-
-    def __init__(self) -> None:
-        self._now_ns = 0
-
-    def now_ns(self) -> int:
-        """Return the time waited so far, integer nanoseconds."""
-        return self._now_ns
-
-    def sleep_s(self, seconds: float) -> None:
-        """Advance the clock at once."""
-        self._now_ns += max(round(seconds * 1e9), 0)
 
 
 class _RecordedModes:

@@ -13,13 +13,14 @@ def software_versions() -> dict[str, str | None]:
     """Return the versions of Python, ONNX Runtime, PyTorch and TensorRT; ``None`` for what is not installed."""
     return {
         "python": platform.python_version(),
-        "onnxruntime": _version("onnxruntime") or _version("onnxruntime-gpu"),
-        "torch": _version("torch"),
-        "tensorrt": _version("tensorrt"),
+        "onnxruntime": version_of("onnxruntime") or version_of("onnxruntime-gpu"),
+        "torch": version_of("torch"),
+        "tensorrt": version_of("tensorrt"),
     }
 
 
-def _version(package: str) -> str | None:
+def version_of(package: str) -> str | None:
+    """Return the installed version of a distribution, or ``None``."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -93,6 +93,13 @@ class Sysfs:
         except (OSError, ValueError):
             return None
 
+    def table(self, path: str) -> tuple[int, ...]:
+        """Return the integers in a file, ascending; empty when they cannot be read."""
+        try:
+            return tuple(sorted(map(int, self.read(path).split())))
+        except (OSError, ValueError):
+            return ()
+
     def shows_number(self, path: str) -> bool:
         """Whether the file holds an integer, now or when its block is powered again."""
         try:

@@ -121,6 +121,7 @@ def present_mode(modes: ModeControl | Absent) -> dict[str, float | str | None]:
 _FEWEST_TICKS = 10
 """Shortest interval of a load, ticks of 10 ms: one tick is then a tenth of it. A shorter one repeats the last load."""
 
+
 class Machine:
     """Reads the machine whose ``proc`` is in ``sysfs``; a fake board has none, and then there is nothing to read."""
 

@@ -29,8 +29,7 @@ def make_board(
         kernel: ``4.9``, ``5.10``, ``5.15`` or ``6.8``; by default the oldest of the board's releases.
         mode: nvpmodel mode at boot; by default the one without limits, else the board's default.
         clock: Clock of the refresh of readings.
-        behaviour: ``cpu_table``, ``gpu_table``, ``emc_table`` (which of the catalogue's tables), ``super_dt``, ``l4t``,
-            and the fields of ``FakeBoard``.
+        behaviour: ``super_dt``, ``l4t``, and the other fields of ``FakeBoard``.
 
     Raises:
         InputError: the board, its kernel, its mode or a behaviour does not exist.

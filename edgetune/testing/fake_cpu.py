@@ -48,7 +48,6 @@ class FakeCpufreqPolicy:
         cores = " ".join(map(str, self.cluster.cpus))
         listed = "".join(f"{khz} " for khz in self.board.cpu_khz)  # the kernel ends the list with a space
         self._put("related_cpus", cores, 0o444)
-        self._put("affected_cpus", cores, 0o444)
         self._put("scaling_available_frequencies", listed, 0o444)
         self._put("scaling_governor", governor, 0o644)
         self._put("cpuinfo_min_freq", low, 0o444)
@@ -60,21 +59,15 @@ class FakeCpufreqPolicy:
     def answers(self) -> dict[str, Answer]:
         """Return the ``Answer`` of each of its files, by path."""
         reads: dict[str, Callable[[], str]] = {
-            "affected_cpus": lambda: " ".join(map(str, self.cores_on)),
             "scaling_cur_freq": lambda: str(self.clock_khz()),
-            "cpuinfo_cur_freq": lambda: str(self.measured_khz()),
-        }
-        writes: dict[str, Callable[[str], None]] = {
-            f"scaling_{end}_freq": partial(self._write_limit, end) for end in _LIMITS
+            "cpuinfo_cur_freq": lambda: str(self.clock_khz() // (2 if self.files.hidden("throttled") == "1" else 1)),
         }
         found = {name: Answer(partial(self._read, name)) for name in _CONSTANT}
         found |= {name: Answer(partial(self._read, name, read)) for name, read in reads.items()}
-        found |= {name: Answer(partial(self._read, name), partial(self._write, w)) for name, w in writes.items()}
+        for end in _LIMITS:
+            name = f"scaling_{end}_freq"
+            found[name] = Answer(partial(self._read, name), partial(self._write_limit, end))
         return {f"{self.folder}/{name}": answer for name, answer in found.items()}
-
-    def measured_khz(self) -> int:
-        """Return the clock by the CPU's counters, which see a throttling that the request does not show."""
-        return self.clock_khz() // (2 if self.files.hidden("throttled") == "1" else 1)
 
     def clock_khz(self) -> int:
         """Return the clock that the governor requests now: the highest allowed under load, else the lowest."""
@@ -111,20 +104,15 @@ class FakeCpufreqPolicy:
     def _raw(self, name: str) -> str:
         return self.files.raw(f"{self.folder}/{name}")
 
-    def _awake(self, *, writing: bool = False) -> None:
-        if not self.cores_on and (writing or self.board.offline_policy == "ebusy"):
-            refuse(errno.EBUSY, self.folder)
-
     def _read(self, name: str, read: Callable[[], str] | None = None) -> str:
-        self._awake()
+        if not self.cores_on and self.board.offline_policy == "ebusy":
+            refuse(errno.EBUSY, self.folder)
         return self._raw(name) if read is None else read()
-
-    def _write(self, write: Callable[[str], None], value: str) -> None:
-        self._awake(writing=True)
-        write(value)
 
     def _write_limit(self, end: str, value: str) -> None:
         """Write a limit: 4.9 refuses min > max, later kernels keep the request."""
+        if not self.cores_on:
+            refuse(errno.EBUSY, self.folder)
         khz = number(value)
         if self.board.qos:
             low, high = (int(self.files.hidden(f"{self.cluster.policy}.{name}")) for name in _LIMITS)
@@ -143,34 +131,22 @@ def policies(files: KernelFiles, board: FakeBoard) -> list[FakeCpufreqPolicy]:
 
 def boot(files: KernelFiles, board: FakeBoard) -> None:
     """Create the files in their state after boot: all cores online, no limits."""
-    for name in ("possible", "present", "online", "offline"):
-        files.put(f"{CPU}/{name}", _ranges(list(board.catalogue.cpus)), 0o444)
+    files.put(f"{CPU}/present", ",".join(map(str, board.catalogue.cpus)), 0o444)
     for policy in policies(files, board):
         policy.boot()
         for cpu in policy.cluster.cpus:
             if cpu or board.cpu0_file:
                 files.put(f"{CPU}/cpu{cpu}/online", 1, 0o644)
             files.link(f"{CPU}/cpu{cpu}/cpufreq", policy.folder)
-            for state, name in enumerate(board.catalogue.idle_states):
-                files.put(f"{CPU}/cpu{cpu}/cpuidle/state{state}/name", name, 0o444)
-                files.put(f"{CPU}/cpu{cpu}/cpuidle/state{state}/disable", 0, 0o644)
 
 
 def answers(files: KernelFiles, board: FakeBoard) -> dict[str, Answer]:
     """Return the ``Answer`` of each file, by path."""
-    everyone = set(board.catalogue.cpus)
-    found = {
-        f"{CPU}/online": Answer(lambda: _ranges(online(files, board))),
-        f"{CPU}/offline": Answer(lambda: _ranges(sorted(everyone - set(online(files, board))))),
-    }
+    found: dict[str, Answer] = {}
     for policy in policies(files, board):
         found |= policy.answers()
         for cpu in policy.cluster.cpus:
-            switch = f"{CPU}/cpu{cpu}/online"
-            found[switch] = Answer(write=partial(_switch, policy, cpu))
-            for state in range(len(board.catalogue.idle_states)):
-                path = f"{CPU}/cpu{cpu}/cpuidle/state{state}/disable"
-                found[path] = Answer(write=partial(_disable, files, path))
+            found[f"{CPU}/cpu{cpu}/online"] = Answer(write=partial(_switch, policy, cpu))
     return found
 
 
@@ -184,11 +160,6 @@ def number(value: str) -> int:
 def is_on(files: KernelFiles, cpu: int) -> bool:
     """Whether a core is online; core 0 always is."""
     return cpu == 0 or files.raw(f"{CPU}/cpu{cpu}/online") == "1"
-
-
-def online(files: KernelFiles, board: FakeBoard) -> list[int]:
-    """Return the cores that are online."""
-    return [cpu for cpu in board.catalogue.cpus if is_on(files, cpu)]
 
 
 def _switch(policy: FakeCpufreqPolicy, cpu: int, value: str) -> None:
@@ -207,18 +178,3 @@ def _switch(policy: FakeCpufreqPolicy, cpu: int, value: str) -> None:
         policy.unpark()
     elif not policy.cores_on:
         policy.park()
-
-
-def _disable(files: KernelFiles, path: str, value: str) -> None:
-    files.put(path, int(number(value) != 0))
-
-
-def _ranges(cpus: list[int]) -> str:
-    """Write cores as the kernel does, e.g. ``0-3,6``."""
-    parts: list[list[int]] = []
-    for cpu in cpus:
-        if parts and cpu == parts[-1][-1] + 1:
-            parts[-1].append(cpu)
-        else:
-            parts.append([cpu])
-    return ",".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)

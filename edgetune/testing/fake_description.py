@@ -44,7 +44,6 @@ class FakeBoard:
         gpu_node: Whether the devfreq folder is ``present``, ``late`` (only once the GPU was powered) or ``absent``.
         gpu_asleep: What an idle GPU's ``cur_freq`` reads: its ``min``imum, ``zero``, or an ``error``.
         golden_context: Whether a GPU context exists, so that power-gating masks are fixed until reboot.
-        emc_cap: Whether the file that caps the memory clock exists.
         cap_refused: Whether the firmware refuses every cap (EINVAL, the cap before it stays; JetPack 6 and later).
         bpmp_ignores: Whether the firmware ignores every memory rate, while the write succeeds.
         emc_drifts: Whether a locked memory rate drifts off after 0.3 s.
@@ -72,7 +71,6 @@ class FakeBoard:
     gpu_node: str = "present"
     gpu_asleep: str = "min"
     golden_context: bool = True
-    emc_cap: bool = True
     cap_refused: bool = False
     bpmp_ignores: bool = False
     emc_drifts: bool = False
@@ -128,9 +126,6 @@ def describe(
     *,
     kernel: str | None = None,
     mode: str | None = None,
-    cpu_table: int | None = None,
-    gpu_table: int | None = None,
-    emc_table: int | None = None,
     super_dt: bool = False,
     l4t: str | None = None,
     **behaviour: Any,
@@ -141,9 +136,6 @@ def describe(
         board: Name in the catalogue.
         kernel: One that the board's releases bring.
         mode: Name of an nvpmodel mode.
-        cpu_table: Which of the catalogue's tables; by default the one that fits the release.
-        gpu_table: As ``cpu_table``.
-        emc_table: As ``cpu_table``.
         super_dt: Whether the device tree is a ``-super`` one.
         l4t: Release, instead of the usual one of the kernel.
         behaviour: Further fields of ``FakeBoard``.
@@ -156,17 +148,15 @@ def describe(
     _check(kernel, entry.kernels, f"kernel of {board}")
     for name in behaviour:
         _check(name, [field.name for field in fields(FakeBoard)], "behaviour of a fake board")
-    newest = super_dt or kernel in ("5.15", "6.8")
-    if gpu_table is None:
-        gpu_table = 1 if board == "jetson-agx-orin-64gb" and newest else 1 if super_dt else 0
+    newer_gpu = super_dt or (board == "jetson-agx-orin-64gb" and kernel in ("5.15", "6.8"))
     described = FakeBoard(
         board=board,
         kernel=kernel,
-        l4t=l4t or _release(entry, kernel, gpu_table),
+        l4t=l4t or _release(entry, kernel),
         super_dt=super_dt,
-        cpu_khz=_table(entry, "cpu", cpu_table if cpu_table is not None else int(super_dt)),
-        gpu_khz=_table(entry, "gpu", gpu_table),
-        emc_khz=_table(entry, "emc", emc_table if emc_table is not None else int(super_dt)),
+        cpu_khz=_table(entry, "cpu", int(super_dt)),
+        gpu_khz=_table(entry, "gpu", int(newer_gpu)),
+        emc_khz=_table(entry, "emc", int(super_dt)),
         mode="",
         **behaviour,
     )
@@ -182,10 +172,10 @@ def _check(value: str, offered: list[str] | tuple[str, ...], what: str) -> None:
         raise InputError(f"there is no {what} {value!r}", f"there are {', '.join(offered)}")
 
 
-def _release(entry: CatalogueBoard, kernel: str, gpu_table: int) -> str:
+def _release(entry: CatalogueBoard, kernel: str) -> str:
     if entry.soc == "tegra264":
         return "38.2.0"
-    if entry.name == "jetson-agx-orin-64gb" and kernel == "5.10" and gpu_table == 0:
+    if entry.name == "jetson-agx-orin-64gb" and kernel == "5.10":
         return "35.1.0"  # JetPack 5.0.2, the last with this table
     return _L4T[kernel]
 
@@ -260,8 +250,6 @@ def install(files: KernelFiles, board: FakeBoard) -> None:
     if int(major) >= 36:
         lines.append("# KERNEL_VARIANT: oot")
     files.put("etc/nv_tegra_release", "\n".join(lines))
-    module = board.catalogue.module_ids[0].removeprefix("p")
-    files.put("etc/nv_boot_control.conf", f"TNSPEC {module}-fake-1-0-{board.board}-")
     files.put("etc/nvfancontrol.conf", _FAN_CONF)
     for folder in ("var/lib/edgetune", "run"):
         (files.root / folder).mkdir(parents=True, exist_ok=True)

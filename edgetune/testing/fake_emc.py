@@ -30,17 +30,13 @@ def cap_path(board: FakeBoard) -> str:
 def boot(files: KernelFiles, board: FakeBoard) -> None:
     """Create the files in their state after boot."""
     low, high = (khz * 1000 for khz in (board.emc_khz[0], board.emc_khz[-1]))
-    if board.emc_cap:
-        if cap_path(board) == CLK_CAP:
-            files.put(CLK_CAP, high, 0o664)
-        else:
-            files.put(ISO_CAP, 0, 0o660)
+    if cap_path(board) == CLK_CAP:
+        files.put(CLK_CAP, high, 0o664)
+    else:
+        files.put(ISO_CAP, 0, 0o660)
     os.makedirs(files.root / DEBUGFS, exist_ok=True)
     if board.debugfs != "unmounted":
-        if board.catalogue.emc_interface == "t210":
-            _put_t210(files, low, high)
-        else:
-            _put_bpmp(files, board, low, high)
+        _put_t210(files, low, high) if board.catalogue.emc_interface == "t210" else _put_bpmp(files, board, low)
     if board.kernel == "6.8":
         _put_bwmgr(files, board, low, high)
 
@@ -49,15 +45,12 @@ def _put_t210(files: KernelFiles, low: int, high: int) -> None:
     files.put(f"{_T210}/clk_rate", low, 0o444)
     files.put(f"{_T210}/clk_state", 0)
     files.put(f"{_T210}/clk_update_rate", 0)
-    files.put(f"{DEBUGFS}/clk/emc/clk_rate", low, 0o444)
     files.put(f"{DEBUGFS}/tegra_bwmgr/emc_min_rate", low, 0o444)
     files.put(f"{DEBUGFS}/tegra_bwmgr/emc_max_rate", high, 0o444)
 
 
-def _put_bpmp(files: KernelFiles, board: FakeBoard, low: int, high: int) -> None:
+def _put_bpmp(files: KernelFiles, board: FakeBoard, low: int) -> None:
     files.put(f"{_EMC}/rate", low, 0o600)
-    files.put(f"{_EMC}/min_rate", low, 0o400)
-    files.put(f"{_EMC}/max_rate", high, 0o400)
     files.put(f"{_EMC}/mrq_rate_locked", 0, 0o600)
     files.put(f"{_EMC}/state", 1, 0o600)
     files.put(f"{_BPMP}/bwmgr/bwmgr_halt", 0, 0o600)
@@ -90,16 +83,14 @@ def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Ans
         f"{_BWMGR}/max_freq": Answer(write=partial(_bwmgr, files, board, "max")),
         f"{_T210}/clk_rate": Answer(read=rate),
         f"{_T210}/clk_update_rate": Answer(read=rate),  # what was written last is not shown; not verified
-        f"{DEBUGFS}/clk/emc/clk_rate": Answer(read=rate),
         f"{_EMC}/rate": Answer(read=rate, write=partial(_set_rate, files, board, clock)),
     }
     if board.debugfs == "locked":
-        found |= {path: Answer(_locked, lambda _: refuse(errno.EPERM)) for path in files.files_below(DEBUGFS)}
+        found |= {
+            path: Answer(lambda: refuse(errno.EPERM), lambda _: refuse(errno.EPERM))
+            for path in files.files_below(DEBUGFS)
+        }
     return found
-
-
-def _locked() -> str:
-    refuse(errno.EPERM)
 
 
 def _clk_cap(files: KernelFiles, board: FakeBoard, value: str) -> None:

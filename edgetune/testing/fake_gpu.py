@@ -75,7 +75,6 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
 
 def _put_nvgpu(files: KernelFiles, board: FakeBoard, device: str) -> None:
     files.put(f"{device}/load", 0, 0o444)
-    files.put(f"{device}/railgate_enable", 1)
     for mask in masks(board):
         files.put(f"{device}/{mask}", 0)
     if board.kernel in ("4.9", "5.10"):

@@ -2,8 +2,6 @@
 
 Networks run on the CPU of this machine. The guardian is the same program as on a board, over the fake kernel that
 ``fake_board`` built in the folder, so no real setting changes.
-
-A virtual clock for tests.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgetune.devices.capabilities import Clock, MonotonicClock
+from edgetune.devices.capabilities import Clock, MonotonicClock, VirtualClock
 from edgetune.devices.control import BoardControl
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.guardian.program import run
@@ -24,23 +22,7 @@ if TYPE_CHECKING:
     from edgetune.devices.device import Device
 
 
-class FakeClock:
-    """A clock that only ``sleep_s`` and ``advance_ns`` advance."""
-
-    def __init__(self, start_ns: int = 0) -> None:
-        self._now_ns = start_ns
-
-    def now_ns(self) -> int:
-        """Return the time, ns."""
-        return self._now_ns
-
-    def sleep_s(self, seconds: float) -> None:
-        """Advance the clock by seconds."""
-        self._now_ns += round(seconds * 1e9)
-
-    def advance_ns(self, duration_ns: int) -> None:
-        """Advance the clock by integer nanoseconds."""
-        self._now_ns += duration_ns
+FakeClock = VirtualClock
 
 
 def fake_guardian_command(root: Path, *options: str) -> list[str]:

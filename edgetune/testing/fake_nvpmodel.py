@@ -8,10 +8,8 @@ Sources: the order of writes in NVIDIA's configuration files; texts and exit cod
 """
 
 import errno
-import shlex
 
 from edgetune.devices.jetson.catalog import Preset
-from edgetune.processes.start import python_command
 from edgetune.testing import fake_emc, fake_gpu, fake_power
 from edgetune.testing.fake_cpu import CPU, policies
 from edgetune.testing.fake_description import FakeBoard
@@ -136,7 +134,6 @@ def _cpu_limits(board: FakeBoard, preset: Preset) -> dict[str, tuple[int | None,
 
 
 STATUS = "var/lib/nvpmodel/status"
-COMMAND = "usr/sbin/nvpmodel"
 _INT_MAX = 2_147_483_647  # what -1 in a configuration becomes
 _REBOOT_REFUSED = 234  # observed on an Orin Nano
 _REBOOT = """NVPM WARN: Golden image context is already created
@@ -148,15 +145,12 @@ NVPM ERROR: optMask is 1, no request for power mode
 
 
 def install(files: KernelFiles, board: FakeBoard) -> None:
-    """Write the configuration, the link to it, the boot mode and the command to the disk."""
+    """Write the configuration, the link to it, and the boot mode to the disk."""
     name = board.presets.conf_file
     files.put(f"etc/nvpmodel/{name}", conf_text(board))
     files.put("var/lib/nvpmodel/conf_file_path", f"/etc/nvpmodel/{name}")
     files.link("etc/nvpmodel.conf", f"etc/nvpmodel/{name}")
     _keep(files, board, next(preset for preset in board.presets.modes if preset.name == board.mode))
-    command = shlex.join(python_command("edgetune.testing.fake_nvpmodel_command"))
-    script = f'#!/bin/sh\nexec {command} "$(dirname "$0")/../.." "$@"'
-    files.put(COMMAND, script, 0o755)
 
 
 def _keep(files: KernelFiles, board: FakeBoard, preset: Preset) -> None:

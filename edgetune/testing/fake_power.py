@@ -86,8 +86,9 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
 
 
 def _put_ina3221(files: KernelFiles, board: FakeBoard, chip: PowerChip, folder: str) -> None:
+    usual = "nc" if board.kernel == "5.10" else "missing"
     for rail in chip.rails:
-        label = rail.name or ("NC" if (board.labels or _usual_labels(board)) == "nc" else None)
+        label = rail.name or ("NC" if (board.labels or usual) == "nc" else None)
         if label and board.labels != "none":
             files.put(f"{folder}/in{rail.channel}_label", label, 0o444)
         files.put(f"{folder}/in{rail.channel}_input", 0, 0o444)
@@ -96,19 +97,11 @@ def _put_ina3221(files: KernelFiles, board: FakeBoard, chip: PowerChip, folder: 
         files.put(f"{folder}/shunt{rail.channel}_resistor", _shunt_uohm(board))
         files.put(f"{folder}/curr{rail.channel}_input", 0, 0o444)
         files.put(f"{folder}/curr{rail.channel}_max", 32_760)
-        files.put(f"{folder}/curr{rail.channel}_max_alarm", 0, 0o444)
-    for channel in range(1, 5):
-        files.put(f"{folder}/curr{channel}_crit", 32_760)
-        files.put(f"{folder}/curr{channel}_crit_alarm", 0, 0o444)
+        files.put(f"{folder}/curr{rail.channel}_crit", 32_760)
     files.put(f"{folder}/curr4_input", 0, 0o444)
     files.put(f"{folder}/in7_input", 0, 0o444)
     files.put(f"{folder}/in7_label", "sum of shunt voltages", 0o444)
-    files.put(f"{folder}/samples", 512)
     files.put(f"{folder}/update_interval", 430)
-
-
-def _usual_labels(board: FakeBoard) -> str:
-    return "nc" if board.kernel == "5.10" else "missing"
 
 
 def _put_iio(files: KernelFiles, chip: PowerChip, folder: str) -> None:
@@ -119,9 +112,6 @@ def _put_iio(files: KernelFiles, chip: PowerChip, folder: str) -> None:
         for quantity in ("voltage", "current", "power"):
             files.put(f"{folder}/in_{quantity}{index}_input", 0, 0o444)
         files.put(f"{folder}/in_power{index}_trigger_input", 0, 0o444)
-        for limit in ("crit_current", "warn_current"):
-            files.put(f"{folder}/{limit}_limit_{index}", "32760 ma")
-        files.put(f"{folder}/crit_power_limit_{index}", "163800 mw")
 
 
 def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Answer]:
@@ -144,19 +134,15 @@ Sample = Callable[[], dict[int, tuple[int, int]]]
 
 
 def _iio(chip: PowerChip, folder: str, sample: Sample) -> dict[str, Answer]:
-    def read(channel: int, form: Callable[[int, int], str]) -> str:
+    def read(channel: int, quantity: str) -> str:
         millivolts, shunt_uv = sample()[channel]
-        return form(millivolts, shunt_uv * 1000 // 5000)
+        milliamps = shunt_uv * 1000 // 5000
+        return str({"voltage": millivolts, "current": milliamps, "power": millivolts * milliamps // 1000}[quantity])
 
-    forms: dict[str, Callable[[int, int], str]] = {
-        "in_voltage{}_input": lambda mv, ma: str(mv),  # noqa: ARG005
-        "in_current{}_input": lambda mv, ma: str(ma),  # noqa: ARG005
-        "in_power{}_input": lambda mv, ma: str(mv * ma // 1000),
-    }
     return {
-        f"{folder}/{name.format(rail.channel - 1)}": Answer(partial(read, rail.channel, form))
+        f"{folder}/in_{quantity}{rail.channel - 1}_input": Answer(partial(read, rail.channel, quantity))
         for rail in chip.rails
-        for name, form in forms.items()
+        for quantity in ("voltage", "current", "power")
     }
 
 

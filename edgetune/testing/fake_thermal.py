@@ -11,47 +11,31 @@ from edgetune.devices.capabilities import Clock
 from edgetune.devices.jetson.catalog import ThermalZones
 from edgetune.testing import fake_power
 from edgetune.testing.fake_description import FakeBoard
-from edgetune.testing.fake_files import DEBUGFS, Answer, KernelFiles, refuse
+from edgetune.testing.fake_files import Answer, KernelFiles, refuse
 
 _ZONES = "sys/devices/virtual/thermal"
 _OC = "sys/devices/platform/soctherm-oc-event/hwmon"
 _STEP_MC = 125
 _PMIC_MC = 100_000  # a constant on every board that has the zone
-_PASSIVE_MC, _CRITICAL_MC = 99_000, 104_500  # made up, near what Orin boards show
 
 
-def zones(board: FakeBoard) -> tuple[str, ...]:
-    """Return the thermal zones by name, in the order of their numbers."""
-    return _group(board).zones
-
-
-def gated(board: FakeBoard) -> tuple[str, ...]:
-    """Return the zones whose block is powered off."""
-    return _group(board).gated
-
-
-def _group(board: FakeBoard) -> ThermalZones:
+def zones(board: FakeBoard) -> ThermalZones:
+    """Return the thermal zones of the release."""
     return next(group for group in board.catalogue.thermal if board.kernel in group.kernels)
 
 
 def boot(files: KernelFiles, board: FakeBoard) -> None:
     """Create the files of zones, cooling devices, fan and counters."""
-    for number, name in enumerate(zones(board)):
+    for number, name in enumerate(zones(board).zones):
         folder = f"{_ZONES}/thermal_zone{number}"
         files.link(f"sys/class/thermal/thermal_zone{number}", folder)
         files.put(f"{folder}/type", name, 0o444)
         files.put(f"{folder}/temp", 0, 0o444)
-        files.put(f"{folder}/mode", "enabled")
-        trips = {"passive": _PASSIVE_MC, "critical": _group(board).critical_mc or _CRITICAL_MC}
-        for trip, (kind, millis) in enumerate(trips.items()):
-            files.put(f"{folder}/trip_point_{trip}_type", kind, 0o444)
-            files.put(f"{folder}/trip_point_{trip}_temp", millis)
     for number, name in enumerate(_cooling(board)):
         folder = f"{_ZONES}/cooling_device{number}"
         files.link(f"sys/class/thermal/cooling_device{number}", folder)
         files.put(f"{folder}/type", name, 0o444)
         files.put(f"{folder}/cur_state", 0)
-        files.put(f"{folder}/max_state", 169 if name == "devfreq-gpu-gpc-0" else 10 if name == "pwm-fan" else 1, 0o444)
     if board.kernel == "4.9":
         _put_old_fan(files)
     else:
@@ -59,11 +43,8 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
 
 
 def _cooling(board: FakeBoard) -> list[str]:
-    if board.soc == "tegra264":
-        alerts = ["cpu-throttle-alert", "gpu-throttle-alert", "soc012-throttle-alert", "devfreq-gpu-gpc-0"]
-    else:
-        alerts = ["cpu-throttle-alert", "gpu-throttle-alert"]
-    return [*alerts, "pwm-fan", "cpufreq-cpu0"]
+    more = ["soc012-throttle-alert", "devfreq-gpu-gpc-0"] if board.soc == "tegra264" else []
+    return ["cpu-throttle-alert", "gpu-throttle-alert", *more, "pwm-fan", "cpufreq-cpu0"]
 
 
 def _put_old_fan(files: KernelFiles) -> None:
@@ -93,11 +74,6 @@ def _put_hwmon(files: KernelFiles, board: FakeBoard) -> None:
         else:
             for channel in (1, 2, 3):
                 files.put(f"{folder}/oc{channel}_event_cnt", 0, 0o444)
-                files.put(f"{folder}/oc{channel}_throt_en", 1, 0o444)
-    if board.debugfs != "unmounted":
-        for channel in range(3):
-            for name in ("event_cnt", "event_time", "cpu_depth", "gpu_depth"):
-                files.put(f"{DEBUGFS}/bpmp/debug/soctherm/oc{channel}/{name}", 0, 0o400)
 
 
 def oc_path(files: KernelFiles, board: FakeBoard, channel: int) -> str:
@@ -108,12 +84,11 @@ def oc_path(files: KernelFiles, board: FakeBoard, channel: int) -> str:
 
 def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Answer]:
     """Return the ``Answer`` of each file, by path."""
-    closed = gated(board)
     found = {}
-    for number, name in enumerate(zones(board)):
+    for number, name in enumerate(zones(board).zones):
 
         def temperature(name: str = name) -> str:
-            if name in closed:
+            if name in zones(board).gated:
                 refuse(errno.EAGAIN, name)
             if name == "PMIC-Die":
                 return str(_PMIC_MC)

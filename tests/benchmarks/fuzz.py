@@ -91,7 +91,6 @@ compare <table.csv profile.*> <table.csv profile.*>
 device modes recorded:<table.csv profile.*> <modes.*>
 device set twin:orin-agx <plan.* modes.yaml> --dry-run
 device export <plan.*> --format nvpmodel
-device show twin:orin-agx?constants=<constants.yaml>
 show <*.parquet *.csv *.json *.yaml>
 show <*.parquet *.csv *.json *.yaml> --json
 show <*.parquet *.json> -o out/copy.json
@@ -171,7 +170,6 @@ def make_seeds() -> dict[str, Files]:
              "table.csv": chain.TABLE, "costs.csv": chain.COSTS}  # fmt: skip
     found: dict[str, Files] = {name: {name: text.encode()} for name, text in texts.items()}
     for name, path in {
-        "constants.yaml": TESTS.parent / "edgetune/devices/twin/constants/orin-agx.yaml",
         "training.py": TESTS.parent / "examples/train_tiny.py",
         "kernel.ptx": TESTS / "elastic/ptx/triton_add.ptx",
     }.items():

@@ -6,7 +6,7 @@
 ``check`` prints each figure of ``twin.yaml`` beside the twin's, predictions and fits in separate tables (``Kind``), and
 ends with 1 where one is out of its tolerance;
 ``--leave-one-out`` calibrates without each network in turn (minutes). ``fit`` writes the constants for the operator
-tables of this version of edgetune (minutes): ``twin:orin-agx?constants=FILE`` uses them.
+tables of this version of edgetune (minutes), which replace those of the package.
 
 ``twin.yaml`` holds every published figure with its source and its role. Here each figure is a formula over a few
 predictions, so that a check or calibration evaluates all of them in milliseconds.
@@ -40,8 +40,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Task
 from edgetune.cli.screen import print_lines, table
-from edgetune.devices.twin.constants import CalibrationInfo, Constants, LeftOut, TwinFile
-from edgetune.devices.twin.device import load_twin
+from edgetune.devices.twin.constants import CalibrationInfo, Constants, LeftOut, TwinFile, load_board, parse
 from edgetune.devices.twin.physics import (
     PICO,
     Clocks,
@@ -778,11 +777,12 @@ def main(words: Sequence[str] | None = None) -> int:
     for each in (checking, fitting):
         each.add_argument("--constants", metavar="FILE", help="those of another calibration")
     asked = parser.parse_args(words)
-    board = f"twin:{load_anchors()[0].board}"
-    twin, _ = load_twin(board if asked.constants is None else f"{board}?constants={asked.constants}")
+    twin, _ = load_board(load_anchors()[0].board)
+    if asked.constants is not None:
+        twin = parse(Path(asked.constants).read_bytes(), asked.constants)
     if asked.command == "fit":
         asked.file.write_text(dump(calibrate(twin, tables)))
-        say(f"wrote {asked.file}; use it as {board}?constants={asked.file}")
+        say(f"wrote {asked.file}; it replaces edgetune/devices/twin/constants/{twin.board}.yaml")
         return 0
     left_out = leave_one_out(twin, tables) if asked.leave_one_out else twin.fit.leave_one_out
     return 0 if report(twin, check(twin, tables), left_out) else 1

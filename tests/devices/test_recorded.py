@@ -14,7 +14,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.capabilities import Absent, ModeControl
 from edgetune.devices.device import Device
-from edgetune.devices.recorded import RecordedTable, RecordedWorkload, open_recorded, recorded_device
+from edgetune.devices.recorded import RecordedTable, RecordedWorkload, open_recorded, recorded_device, workloads_of
 from edgetune.errors import DeviceError, InputError
 
 _DATA = Path(__file__).parents[2] / "../shared/data"
@@ -158,7 +158,7 @@ def test_what_can_be_asked_for_is_listed() -> None:
     other = ProfileRow("other", "infer", 4, 0.1, gpu_mhz=318.75)
     device = _device(*_ROWS, other)
     assert isinstance(device.source, RecordedTable)
-    assert device.source.workloads == (
+    assert workloads_of(device.source.rows) == (
         RecordedWorkload("net", "train", (1, 16)),
         RecordedWorkload("other", "infer", (4,)),
     )

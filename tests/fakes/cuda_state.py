@@ -40,11 +40,9 @@ class FakeTime(Protocol):
 
     def now_ns(self) -> int:
         """Return its time, ns."""
-        ...
 
     def advance_ns(self, duration_ns: int) -> None:
         """Move it."""
-        ...
 
 
 def ticking(clock: FakeTime, tick_ns: int = 20) -> Callable[[], int]:

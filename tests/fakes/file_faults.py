@@ -24,7 +24,6 @@ class Patch(Protocol):
 
     def setattr(self, target: object, name: str, value: object) -> None:
         """Replace an attribute."""
-        ...
 
 
 class Faults:

@@ -17,8 +17,6 @@ import errno
 import hashlib
 import os
 import re
-import shlex
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -37,8 +35,6 @@ _LONGEST_NAME = 64
 _SHARED = re.compile(r"jetson|nvidia:[0-9]{1,3}|host")
 """Devices with a guardian, whose shared lock root makes."""
 _POLL_S = 0.05
-_ENDS_WITHIN_S = 5.0
-"""How long a killed process may take to end, s: a driver may delay it."""
 
 
 @contextmanager
@@ -62,21 +58,14 @@ def hold(device: str, root: Path = _SYSTEM) -> Iterator[None]:
 
 
 @contextmanager
-def hold_to_restore(
-    device: str, root: Path = _SYSTEM, *, ends: Callable[[Holder], bool] = lambda _: False
-) -> Iterator[str]:
+def hold_to_restore(device: str, root: Path = _SYSTEM) -> Iterator[str]:
     """Hold a device's lock if possible; another user's lock does not prevent a restore.
-
-    Args:
-        device: Device name.
-        root: Root of the file system.
-        ends: Whether to end a holder that this user may end, with SIGKILL, which a stopped process hears too.
 
     Yields:
         Reason why the lock is not held; empty where it is held.
 
     Raises:
-        DeviceError: another process of this user holds the lock, also after its holder was ended.
+        DeviceError: another process of this user holds the lock.
     """
     try:
         descriptor = _open(device, root)
@@ -88,27 +77,11 @@ def hold_to_restore(
             yield ""
             return
         holder = holder_of(descriptor)
-        if holder is not None and holder.ending is not None and ends(holder) and _locked_after(holder, descriptor):
-            yield ""
-            return
         if holder is not None and holder.is_ours:
-            words = ["edgetune", "device", "restore", device, *([] if root == _SYSTEM else ["--root", str(root)])]
-            raise DeviceError(_in_use(holder).message, f"wait for it, or end it: {shlex.join([*words, '--force'])}")
+            raise _in_use(holder)
         yield _in_use(holder).message
     finally:
         os.close(descriptor)
-
-
-def _locked_after(holder: Holder, descriptor: int) -> bool:
-    """End the holder of a lock, if it still is that, and return whether the lock was taken then."""
-    now = holder_of(descriptor)
-    if now is not None and now.seen and (now.pid, now.started_s) == (holder.pid, holder.started_s):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(holder.pid, signal.SIGKILL)
-    give_up_s = time.monotonic() + _ENDS_WITHIN_S
-    while not (taken := try_lock(descriptor)) and time.monotonic() < give_up_s:
-        time.sleep(_POLL_S)
-    return taken
 
 
 @contextmanager

@@ -265,8 +265,4 @@ def load_board(name: str) -> CatalogueBoard:
 
 def board_of_module(module_id: str) -> CatalogueBoard | None:
     """Return the catalogue entry of a module, e.g. ``p3767-0003``; ``None`` when there is none."""
-    for name in board_names():
-        board = load_board(name)
-        if module_id in board.module_ids:
-            return board
-    return None
+    return next((board for board in map(load_board, board_names()) if module_id in board.module_ids), None)

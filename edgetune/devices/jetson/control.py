@@ -15,7 +15,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.devices.board_files import BoardFiles
 from edgetune.devices.capabilities import Absent, check_mode
 from edgetune.devices.control import BoardControl, RestorePlan, Snapshot
-from edgetune.devices.jetson.cpu import CpuClock, choose, online, switch_off, switch_on
+from edgetune.devices.jetson.cpu import CpuClock, choose, online, switch
 from edgetune.devices.jetson.knobs import JetsonKnobs, Presets, find_knobs, offered
 from edgetune.devices.jetson.restore import BoardRestore, configuration_in_force, plan_restore
 from edgetune.devices.jetson.throttle import open_board_throttle
@@ -115,14 +115,14 @@ class JetsonControl(BoardControl):
         check_mode(asked, self.space, self.name)
         scaled = {knob: round(asked[knob] * clock.per_mhz) for knob, clock in knobs.clocks.items() if knob in asked}
         wanted = choose(mode.cpu_cores, knobs.cores, found)
-        switch_on(files, wanted & set(knobs.cores.switchable))
+        switch(files, wanted & set(knobs.cores.switchable), on=True)
         if knobs.cpu is not None:
             knobs.cpu.apply(files, scaled.get("cpu_mhz"), wanted, found, self.learnt)
         if knobs.gpu is not None:
             knobs.gpu.apply(files, scaled.get("gpu_mhz"), found)
         if knobs.emc is not None:
             knobs.emc.apply(files, scaled.get("mem_mhz"), found)
-        switch_off(files, set(knobs.cores.switchable) - wanted)
+        switch(files, set(knobs.cores.switchable) - wanted, on=False)
         now = self.read(measured=False)
         for knob, value in asked.items():
             back = now.knobs().get(knob)

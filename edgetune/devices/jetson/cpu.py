@@ -109,24 +109,14 @@ def choose(count: int | None, cores: Cores, found: Mapping[str, str]) -> frozens
     return frozenset(ordered[:count])
 
 
-def switch_on(files: BoardFiles, cores: Iterable[int]) -> None:
-    """Switch cores on, lowest first.
+def switch(files: BoardFiles, cores: Iterable[int], *, on: bool) -> None:
+    """Switch cores on, lowest first, or off, highest first.
 
     Raises:
-        DeviceError: a core does not come online.
+        DeviceError: a core does not obey.
     """
-    for core in sorted(cores):
-        files.set(online_file(core), "1", PATIENCE_S)
-
-
-def switch_off(files: BoardFiles, cores: Iterable[int]) -> None:
-    """Switch cores off, highest first.
-
-    Raises:
-        DeviceError: a core does not go offline.
-    """
-    for core in sorted(cores, reverse=True):
-        files.set(online_file(core), "0", PATIENCE_S)
+    for core in sorted(cores, reverse=not on):
+        files.set(online_file(core), "1" if on else "0", PATIENCE_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +130,11 @@ class CpufreqPolicy:
     def limits(self) -> LimitFiles:
         """The files of its limits, kHz."""
         return limit_files(self.folder)
+
+    @property
+    def table(self) -> str:
+        """The file of its clocks, kHz."""
+        return f"{self.folder}/scaling_available_frequencies"
 
 
 def possible_limits(cores: Cores) -> dict[LimitFiles, int]:
@@ -156,14 +151,6 @@ def policies(sysfs: Sysfs) -> list[CpufreqPolicy]:
         except (OSError, ValueError):
             continue  # its cores are off
     return found
-
-
-def table_khz(sysfs: Sysfs, policy: CpufreqPolicy) -> tuple[int, ...]:
-    """Return the clocks that a policy lists, kHz, ascending; empty without a list."""
-    try:
-        return tuple(sorted(map(int, sysfs.read(f"{policy.folder}/scaling_available_frequencies").split())))
-    except (OSError, ValueError):
-        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +224,7 @@ class CpuClock:
                 if before is not None:
                     policy.limits.set(files, before)
                 continue
-            if khz not in table_khz(files.sysfs, policy):
+            if khz not in files.sysfs.table(policy.table):
                 raise DeviceError(f"/{policy.folder} has no clock of {khz} kHz", "choose one that all clusters have")
             if before is None:
                 found |= policy.limits.snapshot(files)
@@ -290,7 +277,7 @@ class CpuClock:
                 return
             hidden = False
         if online_file(core) in files.settable:
-            switch_on(files, [core])
+            switch(files, [core], on=True)
         if not (hidden and pair.snapshot(files) in stays):
             pair.set(files, limits)
 
@@ -300,6 +287,6 @@ def find_cpu(sysfs: Sysfs, cores: Cores) -> CpuClock | str:
     found = policies(sysfs)
     if not found:
         return f"/{FOLDER}/cpufreq shows no policy: this kernel does not set the CPU clock"
-    tables = [set(table) for policy in found if (table := table_khz(sysfs, policy))]
+    tables = [set(table) for policy in found if (table := sysfs.table(policy.table))]
     common = tuple(sorted(set.intersection(*tables))) if tables else ()
     return CpuClock(cores, common) if common else "the clusters list no clock that all of them have"

@@ -81,7 +81,9 @@ def detect_jetson(sysfs: Sysfs) -> Jetson | None:
     if release is None and soc not in _SOCS.values() and "Jetson" not in (machine or ""):
         return None
     l4t = re.search(r"R(\d+) \(release\), REVISION: ([\d.]+)", release or "")
-    kernel = _kernel(sysfs)
+    version = re.match(r"Linux version (\S+)", _read(sysfs, "proc/version") or "")
+    kernel = _read(sysfs, "proc/sys/kernel/osrelease") or (version[1] if version else None)
+    generation = re.match(r"\d+\.\d+", kernel or "")
     found = Jetson(
         model=_read(sysfs, "proc/device-tree/model") or machine or "Jetson",
         soc=soc,
@@ -90,7 +92,7 @@ def detect_jetson(sysfs: Sysfs) -> Jetson | None:
         l4t=f"{l4t[1]}.{l4t[2]}" if l4t else None,
         jetpack=_JETPACK_OF_L4T.get(int(l4t[1])) if l4t else None,
         kernel=kernel,
-        kernel_generation=_generation(kernel),
+        kernel_generation=generation[0] if generation else None,
         device_tree=bool(compatible),
         container=_container(sysfs),
     )
@@ -103,19 +105,6 @@ def _module(compatible: tuple[str, ...], dts: str | None) -> str | None:
     known = next((part for part in _PART.findall(words) if part[:5] in _MODULES), None)
     unknown = re.search(rf"\+({_PART.pattern})", words)
     return known or (unknown[1] if unknown else None)
-
-
-def _kernel(sysfs: Sysfs) -> str | None:
-    release = _read(sysfs, "proc/sys/kernel/osrelease")
-    if release is not None:
-        return release
-    version = re.match(r"Linux version (\S+)", _read(sysfs, "proc/version") or "")
-    return version[1] if version else None
-
-
-def _generation(kernel: str | None) -> str | None:
-    numbers = re.match(r"\d+\.\d+", kernel or "")
-    return numbers[0] if numbers else None
 
 
 def _container(sysfs: Sysfs) -> str | None:

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from edgetune.devices.board_files import BoardFiles, ClockLimits, LimitFiles, do_all, number_in
 from edgetune.devices.control import Snapshot
-from edgetune.devices.jetson.gpu import CLASS, THOR, devfreq_limits, devfreq_table
+from edgetune.devices.jetson.gpu import CLASS, THOR, devfreq_limits
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.errors import DeviceError
 
@@ -314,7 +314,7 @@ def find_emc(sysfs: Sysfs) -> EmcClock | str:
 def _bwmgr(sysfs: Sysfs) -> tuple[LimitedRate, tuple[int, ...]] | None:
     if not all(_readable(sysfs, f"{_BWMGR}/{name}") for name in _LIMITED):
         return None
-    table = devfreq_table(sysfs, _BWMGR) or _dvfs_rates(sysfs)
+    table = sysfs.table(f"{_BWMGR}/available_frequencies") or _dvfs_rates(sysfs)
     return (LimitedRate(devfreq_limits(_BWMGR), f"{_BWMGR}/cur_freq"), table) if table else None
 
 

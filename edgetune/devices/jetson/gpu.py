@@ -104,7 +104,7 @@ def find_gpu(sysfs: Sysfs) -> GpuClock | str:
             "the kernel shows no GPU clock below /sys/class/devfreq; it may not until the GPU was first used: "
             "sudo jetson_clocks --show uses it"
         )
-    table = devfreq_table(sysfs, folder)
+    table = sysfs.table(f"{folder}/available_frequencies")
     if not table:
         return f"/{folder}/available_frequencies lists no clock"
     candidates = (f"{folder}/device", "sys/devices/gpu.0", "sys/devices/platform/gpu.0")
@@ -117,14 +117,6 @@ def find_gpu(sysfs: Sysfs) -> GpuClock | str:
 def devfreq_limits(folder: str) -> LimitFiles:
     """Return the limit files of a devfreq folder, Hz."""
     return LimitFiles(f"{folder}/min_freq", f"{folder}/max_freq", DEVFREQ_GRAIN_HZ)
-
-
-def devfreq_table(sysfs: Sysfs, folder: str) -> tuple[int, ...]:
-    """Return the clocks that a devfreq folder lists, Hz, ascending; empty without a list."""
-    try:
-        return tuple(sorted(map(int, sysfs.text(f"{folder}/available_frequencies").split())))
-    except ValueError:
-        return ()
 
 
 def gpu_folder(sysfs: Sysfs) -> str | None:

@@ -81,12 +81,12 @@ def caps_of(nvpmodel: Nvpmodel, tables: Tables) -> dict[str, float | None]:
 
 
 def _limits(nvpmodel: Nvpmodel, model: PowerModel, tables: Tables) -> dict[str, float | None]:
-    off = _cores_off(nvpmodel, model)
-    cores = tables.get("cpu_cores")
+    off, cores = _cores_off(nvpmodel, model), tables.get("cpu_cores")
+    gpu, gpus = _clock(model, nvpmodel.config.params.get("GPU")), tables.get("gpu_mhz", ())
     return {
         "cpu_cores": float(sum(cpu not in off for cpu in range(int(cores[-1])))) if cores else None,
         "cpu_mhz": _cpu_mhz(nvpmodel, model, tables.get("cpu_mhz", ()), off),
-        "gpu_mhz": _gpu_mhz(nvpmodel, model, tables.get("gpu_mhz", ())),
+        "gpu_mhz": None if gpu is None or not gpus else _nearest(gpu, GpuClock.per_mhz, gpus),
         "mem_mhz": _mem_mhz(nvpmodel, model, tables.get("mem_mhz", ())),
     }
 
@@ -110,11 +110,6 @@ def _cpu_mhz(nvpmodel: Nvpmodel, model: PowerModel, table: tuple[float, ...], of
         if cpu and int(cpu[1]) not in off and limit is not None and table:
             found.append(_nearest(limit, CpuClock.per_mhz, table))
     return min(found, default=None)
-
-
-def _gpu_mhz(nvpmodel: Nvpmodel, model: PowerModel, table: tuple[float, ...]) -> float | None:
-    limit = _clock(model, nvpmodel.config.params.get("GPU"))
-    return None if limit is None or not table else _nearest(limit, GpuClock.per_mhz, table)
 
 
 def _mem_mhz(nvpmodel: Nvpmodel, model: PowerModel, table: tuple[float, ...]) -> float | None:
@@ -142,9 +137,7 @@ def _nearest(limit: int, per_mhz: int, table: tuple[float, ...]) -> float:
 def _changed_masks(model: PowerModel, masks: Mapping[str, str]) -> list[str]:
     """Return the GPU masks that the mode would change, e.g. ``TPC mask 248, now 240``."""
     reasons = []
-    for setting in model.settings:
-        if not is_mask(setting.argument):
-            continue
+    for setting in (each for each in model.settings if is_mask(each.argument)):
         now, wanted = masks.get(setting.argument), str(setting.value)
         if now is None or _number(now) != _number(wanted):
             part = setting.argument.removesuffix("_PG_MASK")
@@ -244,12 +237,14 @@ def offered(knobs: JetsonKnobs, sysfs: Sysfs, caps: Mapping[str, float | None], 
     values: dict[str, tuple[float, ...]] = {}
     fixed = dict(knobs.reasons)
     for knob, table in knobs.tables.items():
-        within = tuple(value for value in table if _within(value, caps.get(knob)))
-        locked = [path for path in knobs.files[knob] if _shut(sysfs, path)]
+        cap = caps.get(knob)
+        within = tuple(value for value in table if cap is None or value <= cap * (1 + 1e-9))
+        # a missing file may be that of an offline cluster
+        locked = [path for path in knobs.files[knob] if sysfs.glob(path) and not sysfs.writable(path)]
         if locked:
             fixed[knob] = f"/{locked[0]} is not writable; setting it needs root, and no container around it"
         elif not within:
-            fixed[knob] = f"the active power mode allows {caps[knob]:g} at most, below its lowest value {table[0]:g}"
+            fixed[knob] = f"the active power mode allows {cap:g} at most, below its lowest value {table[0]:g}"
         else:
             values[knob] = within
     withheld = {name: reason for name, mode in presets.modes.items() if (reason := _obstacle(mode, values, fixed))}
@@ -275,12 +270,3 @@ def _obstacle(mode: Mode, values: Mapping[str, tuple[float, ...]], fixed: Mappin
         if value not in values.get(knob, ()):
             return f"its {knob} of {value:g} is above what the active power mode allows; see jetson?beyond-caps=on"
     return ""
-
-
-def _within(value: float, cap: float | None) -> bool:
-    return cap is None or value <= cap * (1 + 1e-9)
-
-
-def _shut(sysfs: Sysfs, path: str) -> bool:
-    """Whether a file exists and is not writable; a missing file may be that of an offline cluster."""
-    return bool(sysfs.glob(path)) and not sysfs.writable(path)

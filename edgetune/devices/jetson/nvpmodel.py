@@ -83,13 +83,19 @@ def read_nvpmodel(sysfs: Sysfs, ask: Callable[[], NvpmodelStatus | str] | None =
     if ask is None and sysfs.root == Path("/"):
         ask = ask_nvpmodel
     active, notes = _active(sysfs, config, ask)
+    paths = {
+        (name, argument): path
+        for name, param in config.params.items()
+        for argument in param.arguments
+        if (path := param.path_of(argument, lambda path: os.path.exists(sysfs.root / path.lstrip("/")))) is not None
+    }
     fan = re.search(r"fmode:(\w+)", read_text(sysfs.root, STATUS) or "")
     return Nvpmodel(
         config=config,
         active=active,
         path=f"/{path}",
         sha256=hashlib.sha256(content).hexdigest(),
-        paths=_existing_paths(sysfs, config),
+        paths=paths,
         fan_profile=fan[1] if fan else None,
         notes=(*config.notes, *notes),
     )
@@ -165,16 +171,6 @@ def _known(active: int | None, config: NvpmodelConfiguration) -> tuple[int | Non
     if config.model(active) is None:
         return active, [f"the active power mode {active} is not in the configuration: it was set from another file"]
     return active, []
-
-
-def _existing_paths(sysfs: Sysfs, config: NvpmodelConfiguration) -> dict[tuple[str, str], str]:
-    found = {}
-    for name, param in config.params.items():
-        for argument in param.arguments:
-            path = param.path_of(argument, lambda path: os.path.exists(sysfs.root / path.lstrip("/")))
-            if path is not None:
-                found[name, argument] = path
-    return found
 
 
 def ask_nvpmodel(command: tuple[str, ...] = COMMAND, timeout_s: float = _PATIENCE_S) -> NvpmodelStatus | str:

@@ -50,6 +50,7 @@ class BoardPower:
 
     Attributes:
         source: Chips and rails of the total, e.g. ``ina3221:VDD_IN``.
+        note: What is uncertain about it, or empty.
         discarded: Number of impossible readings since the sensor was opened.
         errors: Number of failed readings.
     """
@@ -66,6 +67,7 @@ class BoardPower:
         self._equal_s = 0.0
         chips = dict.fromkeys(channel.chip for channel in total.channels)
         self.source = f"{'+'.join(chips)}:{total.name}"
+        self.note = total.note
         self.refresh_s = refresh_s
         self.discarded = 0
         self.errors = 0
@@ -82,8 +84,8 @@ class BoardPower:
             "power_rails": [channel.label for channel in self._channels],
             "power_refresh_s": self.refresh_s,
         }
-        if self._total.note:
-            found["power_note"] = self._total.note
+        if self.note:
+            found["power_note"] = self.note
         if self._total.others:
             found["power_alternatives"] = list(self._total.others)
         if self._left_out:

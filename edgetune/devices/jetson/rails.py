@@ -84,10 +84,6 @@ class Register:
         """
         return int(sysfs.read(self.path).partition(" ")[0])
 
-    def believable(self, count: int) -> bool:
-        """Whether a count is in the range that the chip can measure."""
-        return self.lowest <= count < self.highest
-
 
 @dataclass(frozen=True, slots=True)
 class Channel:
@@ -118,7 +114,7 @@ class Channel:
         """Return the power of ``counts``, W; ``None`` when a count is impossible."""
         power_w = 1.0
         for register, count in zip(self.registers, counts, strict=True):
-            if not register.believable(count):
+            if not register.lowest <= count < register.highest:
                 return None
             power_w *= count * register.unit
         return power_w

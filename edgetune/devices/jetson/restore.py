@@ -10,10 +10,11 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from edgetune.devices.board_files import BoardFiles, LimitFiles, read_bytes, read_text
 from edgetune.devices.control import RestorePlan, Snapshot, describe_change, same_configuration
-from edgetune.devices.jetson.cpu import online_file, possible_limits, switch_off, switch_on
+from edgetune.devices.jetson.cpu import online_file, possible_limits, switch
 from edgetune.devices.jetson.emc import LimitedRate, LockedRate
 from edgetune.devices.jetson.knobs import JetsonKnobs, find_knobs
 from edgetune.devices.jetson.nvpmodel import Nvpmodel, configuration_path, read_nvpmodel, saved_mode
@@ -125,7 +126,8 @@ class ModeValues:
     def __init__(self, nvpmodel: Nvpmodel, model: PowerModel, then: str, knobs: JetsonKnobs, sysfs: Sysfs) -> None:
         self._nvpmodel = nvpmodel
         self._model = model
-        self._earlier = _model_of(then, nvpmodel)
+        named = re.match(r"nvpmodel mode ([0-9]+)", then)
+        self._earlier = nvpmodel.config.model(int(named[1])) if named else None
         self._knobs = knobs
         self._sysfs = sysfs
         settable = [path for paths in knobs.files.values() for path in paths]
@@ -193,7 +195,7 @@ class ModeValues:
         for setting in (model or self._model).settings:
             param = self._nvpmodel.config.params.get(setting.param)
             path = None if param is None else self._settable(param, setting.argument)
-            if param is None or path is None or not (path in found or self._shows(path)):
+            if param is None or path is None or not (path in found or os.path.exists(self._sysfs.root / path)):
                 continue
             if self._knobs.emc_cap is not None and path == self._knobs.emc_cap.path:
                 value = self._cap(int(setting.value), found)
@@ -204,9 +206,6 @@ class ModeValues:
             if value is not None:
                 given[path] = value
         return given
-
-    def _shows(self, path: str) -> bool:
-        return os.path.exists(self._sysfs.root / path)
 
     def _settable(self, param: Param, argument: str) -> str | None:
         """Return the settable file of an argument; a policy is also found by its core number if its link is missing."""
@@ -228,10 +227,8 @@ class ModeValues:
 
     def _table(self, param: Param, path: str) -> tuple[int, ...]:
         for listed in param.declared("FREQ_TABLE"):
-            try:
-                return tuple(sorted(map(int, self._sysfs.read(listed.lstrip("/")).split())))
-            except (OSError, ValueError):
-                continue  # path of another kernel, or of an offline cluster
+            if table := self._sysfs.table(listed.lstrip("/")):  # else of another kernel, or of an offline cluster
+                return table
         if path.endswith("_freq") and "/cpufreq/" in path and self._knobs.cpu is not None:
             return self._knobs.cpu.table
         return () if self._knobs.gpu is None else self._knobs.gpu.table
@@ -260,12 +257,6 @@ class ModeValues:
         return str(now if same else allowed[-1])
 
 
-def _model_of(configuration: str, nvpmodel: Nvpmodel) -> PowerModel | None:
-    """Return the mode that a configuration names; ``None`` where its file has no such mode."""
-    named = re.match(r"nvpmodel mode ([0-9]+)", configuration)
-    return nvpmodel.config.model(int(named[1])) if named else None
-
-
 def limit_pairs(knobs: JetsonKnobs) -> Iterator[LimitFiles]:
     """Yield each pair of limits that edgetune may set."""
     yield from possible_limits(knobs.cores)
@@ -289,9 +280,9 @@ def within(found: Snapshot, bound: Callable[[str], str | None], knobs: JetsonKno
             target[path] = "0"
     for pair in limit_pairs(knobs):
         if pair.high in target and _number(limit := bound(pair.high)) is not None:
-            target[pair.high] = min(target[pair.high], str(limit), key=_rank)
+            target[pair.high] = min(target[pair.high], str(limit), key=int)
         if pair.low in target and pair.high in target:
-            target[pair.low] = min(target[pair.low], target[pair.high], key=_rank)
+            target[pair.low] = min(target[pair.low], target[pair.high], key=int)
     cap = knobs.emc_cap
     if cap is not None and cap.path in target and _number(limit := bound(cap.path)) is not None:
         target[cap.path] = min(target[cap.path], str(limit), key=lambda text: cap.ceiling(int(text)))
@@ -312,10 +303,6 @@ def _rate_within_cap(target: Snapshot, knobs: JetsonKnobs) -> Snapshot:
 
 def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdecimal() else None
-
-
-def _rank(text: str) -> int:
-    return int(text)
 
 
 class BoardRestore:
@@ -345,14 +332,14 @@ class BoardRestore:
             self._attempt(knobs.gpu.apply, files, None, found)
         for core in knobs.cores.switchable:
             if found.get(online_file(core)) == "1":
-                self._attempt(switch_on, files, [core])
+                self._attempt(partial(switch, on=True), files, [core])
         if knobs.cpu is not None:
             for pair, core in possible_limits(knobs.cores).items():
                 if self._attempt(knobs.cpu.restore_limits, files, pair, core, found, self._stays):
                     self._seen_right.update(pair.paths)
         for core in reversed(knobs.cores.switchable):
             if found.get(online_file(core)) == "0":
-                self._attempt(switch_off, files, [core])
+                self._attempt(partial(switch, on=False), files, [core])
         return [wrong for path, value in found.items() if (wrong := self._difference(path, value))]
 
     def _attempt(self, action: Callable[..., None], *arguments: object) -> bool:

@@ -9,21 +9,12 @@ Neither setting outlives the driver (NVML API reference). MIG, persistence mode,
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Clock, ModeSpace, MonotonicClock, check_mode
 from edgetune.devices.control import BoardControl, Snapshot
-from edgetune.devices.nvml.gpu import (
-    AMPERE,
-    GRAPHICS_CLOCK,
-    MEMORY_CLOCK,
-    VOLTA,
-    Gpu,
-    GpuLostError,
-    NoPermissionError,
-    NotSupportedError,
-)
+from edgetune.devices.nvml import gpu as nvml
+from edgetune.devices.nvml.gpu import AMPERE, VOLTA, Gpu, GpuLostError, NoPermissionError, NotSupportedError
 from edgetune.errors import DeviceError
 
 NEEDS_ROOT = "setting it needs root: edgetune doctor"
@@ -81,8 +72,8 @@ def _memory_clocks(gpu: Gpu) -> tuple[float, ...] | str:
     if (gpu.architecture or AMPERE) < AMPERE:
         return "locking the memory clock needs a GPU of the Ampere generation or newer"
     clocks = gpu.ask("nvmlDeviceGetSupportedMemoryClocks")
-    every = set(_graphics_at_top(gpu))
-    return _ascending([mhz for mhz in clocks if set(_graphics_at(gpu, mhz)) >= every])
+    graphics = {mhz: set(gpu.ask("nvmlDeviceGetSupportedGraphicsClocks", mhz)) for mhz in clocks}
+    return _ascending([mhz for mhz in clocks if graphics[mhz] >= graphics[max(clocks)]])
 
 
 def _limits_w(gpu: Gpu, may_set: bool) -> tuple[float, ...] | str:
@@ -101,12 +92,7 @@ def _limits_w(gpu: Gpu, may_set: bool) -> tuple[float, ...] | str:
 
 def _graphics_at_top(gpu: Gpu) -> Sequence[int]:
     clocks: Sequence[int] = gpu.ask("nvmlDeviceGetSupportedMemoryClocks")
-    return _graphics_at(gpu, max(clocks)) if clocks else ()
-
-
-def _graphics_at(gpu: Gpu, memory_mhz: int) -> Sequence[int]:
-    clocks: Sequence[int] = gpu.ask("nvmlDeviceGetSupportedGraphicsClocks", memory_mhz)
-    return clocks
+    return gpu.ask("nvmlDeviceGetSupportedGraphicsClocks", max(clocks)) if clocks else ()  # type: ignore[no-any-return]
 
 
 def _ascending(values: Sequence[float]) -> tuple[float, ...]:
@@ -121,36 +107,13 @@ _OBEYED_WITHIN_S = 1.0
 _POLL_S = 0.02
 
 
-@dataclass(frozen=True, slots=True)
-class ClockLock:
-    """One of the two clocks that can be locked.
-
-    Args:
-        knob: Name in modes.
-        setting: Name in snapshots.
-        lock, reset: NVML functions.
-        clock: Its ``nvmlClockType_t``.
-    """
-
-    knob: str
-    setting: str
-    lock: str
-    reset: str
-    clock: int
+LOCKS = {"mem_mhz": ("Memory", nvml.MEMORY_CLOCK), "gpu_mhz": ("Gpu", nvml.GRAPHICS_CLOCK)}
+"""The clocks that can be locked, by knob: the word for each in the functions of NVML, and its ``nvmlClockType_t``."""
 
 
-LOCKS = (
-    ClockLock(
-        "mem_mhz",
-        "memory_clock_lock",
-        "nvmlDeviceSetMemoryLockedClocks",
-        "nvmlDeviceResetMemoryLockedClocks",
-        MEMORY_CLOCK,
-    ),
-    ClockLock(
-        "gpu_mhz", "gpu_clock_lock", "nvmlDeviceSetGpuLockedClocks", "nvmlDeviceResetGpuLockedClocks", GRAPHICS_CLOCK
-    ),
-)
+def lock_setting(knob: str) -> str:
+    """Return the name of a lock in snapshots, e.g. ``gpu_clock_lock``."""
+    return f"{LOCKS[knob][0].lower()}_clock_lock"
 
 
 class NvmlControl(BoardControl):
@@ -170,10 +133,6 @@ class NvmlControl(BoardControl):
         self._ours: dict[str, float] = {}
         """Locks set by edgetune, MHz."""
 
-    @property
-    def _locks(self) -> list[ClockLock]:
-        return [lock for lock in LOCKS if lock.knob in self.space.knobs]
-
     def snapshot(self) -> Snapshot:
         """Return nothing: ``apply`` adds each setting before it first changes it."""
         return {}
@@ -186,17 +145,17 @@ class NvmlControl(BoardControl):
         """
         wanted = mode.knobs()
         check_mode(wanted, self.space, self.name)
-        new = {lock.setting: LOCK_UNKNOWN for lock in self._locks if lock.knob in wanted and lock.setting not in found}
+        new = {lock_setting(knob): LOCK_UNKNOWN for knob in LOCKS if knob in wanted and lock_setting(knob) not in found}
         if "power_limit_w" in wanted and _LIMIT not in found:
             new[_LIMIT] = str(self._limit_mw())
         if new:
             found |= new
             self.learnt(found)
-        for lock in self._locks:
-            if lock.knob in wanted:
-                self._set_lock(lock, wanted[lock.knob])
-            elif lock.knob in self._ours:
-                self._reset_lock(lock)
+        for knob in LOCKS:
+            if knob in wanted:
+                self._set_lock(knob, wanted[knob])
+            elif knob in self._ours:
+                self._reset_lock(knob)
         if "power_limit_w" in wanted:
             self._set_limit(round(wanted["power_limit_w"] * 1e3))
         elif _LIMIT in found:
@@ -205,11 +164,7 @@ class NvmlControl(BoardControl):
 
     def read(self) -> Mode:
         """Return the power limit, and each of edgetune's locks that the present clock does not contradict."""
-        knobs = {
-            lock.knob: mhz
-            for lock in self._locks
-            if (mhz := self._ours.get(lock.knob)) and not self._is_above(lock, mhz)
-        }
+        knobs = {knob: mhz for knob in LOCKS if (mhz := self._ours.get(knob)) and not self._is_above(knob, mhz)}
         limit_mw = self._gpu.maybe("nvmlDeviceGetPowerManagementLimit")
         if limit_mw is not None:
             knobs["power_limit_w"] = limit_mw / 1e3
@@ -218,12 +173,12 @@ class NvmlControl(BoardControl):
     def restore(self, found: Snapshot) -> list[str]:
         """Reset locks and restore the power limit, those that the snapshot names; return failures as sentences."""
         wrong: list[str] = []
-        for lock in LOCKS:
-            if lock.setting in found:
+        for knob in LOCKS:
+            if (setting := lock_setting(knob)) in found:
                 try:
-                    self._reset_lock(lock)
+                    self._reset_lock(knob)
                 except DeviceError as error:
-                    wrong.append(f"the {lock.setting.replace('_', ' ')} of {self.name} is not reset: {error.message}")
+                    wrong.append(f"the {setting.replace('_', ' ')} of {self.name} is not reset: {error.message}")
         if _LIMIT in found:
             try:
                 self._set_limit(int(found[_LIMIT]), exactly=True)
@@ -235,35 +190,34 @@ class NvmlControl(BoardControl):
         """Call an NVML function that changes a setting; ``knob`` is for the message."""
         try:
             self._gpu.ask(function, *arguments)
-        except NoPermissionError as error:
-            raise NoPermissionError(f"{self.name} cannot set {knob}: {NEEDS_ROOT}", error.hint) from None
         except DeviceError as error:
-            raise type(error)(f"{self.name} cannot set {knob}: {error.message}", error.hint) from None
+            reason = NEEDS_ROOT if isinstance(error, NoPermissionError) else error.message
+            raise type(error)(f"{self.name} cannot set {knob}: {reason}", error.hint) from None
 
-    def _set_lock(self, lock: ClockLock, mhz: float) -> None:
-        self._ours[lock.knob] = mhz  # before the call: a driver may report a failure and still set the lock
-        self._change(lock.knob, lock.lock, round(mhz), round(mhz))
+    def _set_lock(self, knob: str, mhz: float) -> None:
+        self._ours[knob] = mhz  # before the call: a driver may report a failure and still set the lock
+        self._change(knob, f"nvmlDeviceSet{LOCKS[knob][0]}LockedClocks", round(mhz), round(mhz))
         waited_s = 0.0
-        while self._is_above(lock, mhz):
+        while self._is_above(knob, mhz):
             if waited_s >= _OBEYED_WITHIN_S:
                 raise DeviceError(
-                    f"{self.name} was locked to {lock.knob}={mhz:g} but runs at {self._mhz(lock):g} MHz",
+                    f"{self.name} was locked to {knob}={mhz:g} but runs at {self._mhz(knob):g} MHz",
                     "look for another program that sets the clocks, e.g. a DCGM policy",
                 )
             self._clock.sleep_s(_POLL_S)
             waited_s += _POLL_S
 
-    def _reset_lock(self, lock: ClockLock) -> None:
-        self._change(lock.knob, lock.reset)
-        self._ours.pop(lock.knob, None)
+    def _reset_lock(self, knob: str) -> None:
+        self._change(knob, f"nvmlDeviceReset{LOCKS[knob][0]}LockedClocks")
+        self._ours.pop(knob, None)
 
-    def _mhz(self, lock: ClockLock) -> float | None:
-        now = self._gpu.maybe("nvmlDeviceGetClockInfo", lock.clock)
+    def _mhz(self, knob: str) -> float | None:
+        now = self._gpu.maybe("nvmlDeviceGetClockInfo", LOCKS[knob][1])
         return None if now is None else float(now)
 
-    def _is_above(self, lock: ClockLock, mhz: float) -> bool:
+    def _is_above(self, knob: str, mhz: float) -> bool:
         """Whether the clock is above its lock; false for an unreadable clock."""
-        now = self._mhz(lock)
+        now = self._mhz(knob)
         return now is not None and now > _ABOVE * mhz
 
     def _limit_mw(self) -> int:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.devices.capabilities import Clock, ModeControl, MonotonicClock
+from edgetune.devices.control import DirectModes
 from edgetune.devices.cpu import CpuLoad
 from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource
-from edgetune.devices.direct_modes import DirectModes
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
 from edgetune.devices.guardian.lock import Exclusive
 from edgetune.devices.jetson.detect import detect_jetson
@@ -104,7 +104,7 @@ def _conditions(gpu: Gpu) -> dict[str, object]:
     processes = gpu.maybe("nvmlDeviceGetComputeRunningProcesses")
     return {
         "gpu": gpu.name,
-        "driver": None if driver is None else text(driver),
+        "driver": driver and text(driver),
         # 12040 is 12.4 (NVML API reference)
         "cuda_driver": None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}",
         "vbios": None if vbios is None else text(vbios),
@@ -162,7 +162,7 @@ def nvidia_listings(library: Any = None, root: Path = Path("/")) -> list[Listing
         count = gpu_count(nvml)
     except DeviceError as failure:
         error = missing_nvidia(failure, root)
-        reason = _reason(error) if error is failure else error.message
+        reason = f"{error.message}: {error.hint}" if error is failure else error.message
         return [Listing(f"nvidia:{index}", "NVIDIA GPU", False, reason) for index in range(max(nvidia_gpus(root), 1))]
     if not count:
         return [Listing("nvidia:0", "NVIDIA GPU", False, "no NVIDIA GPU here: the driver knows none")]
@@ -176,12 +176,9 @@ def nvidia_listings(library: Any = None, root: Path = Path("/")) -> list[Listing
             refused = unusable(gpu, on_jetson=on_jetson)
         except DeviceError as error:  # a lost GPU does not hide the others
             refused = error
-        found.append(Listing(f"nvidia:{index}", name, refused is None, "" if refused is None else _reason(refused)))
+        reason = "" if refused is None else f"{refused.message}: {refused.hint}"
+        found.append(Listing(f"nvidia:{index}", name, refused is None, reason))
     return found
-
-
-def _reason(error: DeviceError) -> str:
-    return f"{error.message}: {error.hint}"
 
 
 def open_nvidia(name: str, library: Any = None, root: Path = Path("/")) -> Device:

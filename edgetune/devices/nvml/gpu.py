@@ -40,8 +40,11 @@ class GpuLostError(DeviceError):
     """The GPU has fallen off its bus or waits for a reset."""
 
 
-_UNSUPPORTED = (NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH, DEPRECATED)
 _KNOWN: dict[int, tuple[type[DeviceError], str, str]] = {
+    **dict.fromkeys(
+        (NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH, DEPRECATED),
+        (NotSupportedError, "{function}: this GPU or its driver does not offer it", "leave out what needs it"),
+    ),
     NO_PERMISSION: (NoPermissionError, "the driver refused: permission denied", "run it as root; see edgetune doctor"),
     GPU_IS_LOST: (GpuLostError, "the GPU is lost: the driver cannot reach it", "dmesg says why; it needs a reboot"),
     RESET_REQUIRED: (GpuLostError, "the GPU needs a reset", "nvidia-smi --gpu-reset, or a reboot"),
@@ -90,19 +93,9 @@ class Nvml:
         try:
             return found(*arguments)
         except self._module.NVMLError as error:
-            raise _translated(function, error) from None
-
-
-def _translated(function: str, error: Any) -> DeviceError:
-    code = int(error.value)
-    if code in _UNSUPPORTED:
-        return NotSupportedError(
-            f"{function}: this GPU or its driver does not offer it", "leave out the option that needs it"
-        )
-    if code in _KNOWN:
-        kind, message, hint = _KNOWN[code]
-        return kind(message, hint)
-    return DeviceError(f"{function}: {error}", "see what nvidia-smi says of this GPU")
+            unknown = (DeviceError, f"{function}: {error}", "see what nvidia-smi says of this GPU")
+            kind, message, hint = _KNOWN.get(int(error.value), unknown)
+            raise kind(message.format(function=function), hint) from None
 
 
 def load_nvml(module: Any = None) -> Nvml:

@@ -15,22 +15,13 @@ measured when the sensor is opened. On an H100 the counter was renewed every 100
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from itertools import pairwise
 from statistics import median
 
 from edgetune.devices.capabilities import Absent, Clock, PowerReading
-from edgetune.devices.nvml.gpu import (
-    GRAPHICS_CLOCK,
-    HW_POWER_BRAKE_NS,
-    HW_THERMAL_SLOWDOWN_NS,
-    MEMORY_CLOCK,
-    MEMORY_TEMPERATURE,
-    POWER_INSTANT,
-    SW_THERMAL_SLOWDOWN_NS,
-    Gpu,
-    GpuLostError,
-    NotSupportedError,
-)
+from edgetune.devices.nvml import gpu as nvml
+from edgetune.devices.nvml.gpu import MEMORY_TEMPERATURE, POWER_INSTANT, Gpu, GpuLostError, NotSupportedError
 from edgetune.devices.telemetry import PolledRecording, polled
 from edgetune.errors import DeviceError
 
@@ -112,31 +103,24 @@ class GpuTelemetry:
     def read(self) -> Mapping[str, Mapping[str, float | str | None]]:
         """Return every reading by group and name; ``None`` for one that fails."""
         gpu = self._gpu
-        load = gpu.maybe("nvmlDeviceGetUtilizationRates")
-        memory = gpu.maybe("nvmlDeviceGetMemoryInfo")
-        power_mw, limit_mw = gpu.maybe("nvmlDeviceGetPowerUsage"), gpu.maybe("nvmlDeviceGetPowerManagementLimit")
+        load, memory = gpu.maybe("nvmlDeviceGetUtilizationRates"), gpu.maybe("nvmlDeviceGetMemoryInfo")
+        power_mw = {
+            "board": gpu.maybe("nvmlDeviceGetPowerUsage"),
+            "board now": _now(lambda: gpu.field(POWER_INSTANT)),
+            "limit": gpu.maybe("nvmlDeviceGetPowerManagementLimit"),
+        }
         return {
             "clocks_mhz": {
-                "graphics": gpu.maybe("nvmlDeviceGetClockInfo", GRAPHICS_CLOCK),
-                "memory": gpu.maybe("nvmlDeviceGetClockInfo", MEMORY_CLOCK),
+                "graphics": gpu.maybe("nvmlDeviceGetClockInfo", nvml.GRAPHICS_CLOCK),
+                "memory": gpu.maybe("nvmlDeviceGetClockInfo", nvml.MEMORY_CLOCK),
             },
-            "power_w": {
-                "board": None if power_mw is None else power_mw / 1e3,
-                "board now": _scaled(_now(lambda: gpu.field(POWER_INSTANT)), 1e-3),
-                "limit": None if limit_mw is None else limit_mw / 1e3,
-            },
+            "power_w": {name: None if mw is None else mw / 1e3 for name, mw in power_mw.items()},
             "temperature_c": {
                 "gpu": _now(lambda: _core_c(gpu)),
                 "memory": _now(lambda: gpu.field(MEMORY_TEMPERATURE)),
             },
-            "load_percent": {
-                "gpu": None if load is None else load.gpu,
-                "memory bus": None if load is None else load.memory,
-            },
-            "memory_bytes": {
-                "used": None if memory is None else memory.used,
-                "total": None if memory is None else memory.total,
-            },
+            "load_percent": {"gpu": getattr(load, "gpu", None), "memory bus": getattr(load, "memory", None)},
+            "memory_bytes": {"used": getattr(memory, "used", None), "total": getattr(memory, "total", None)},
             **self._throttling(),
         }
 
@@ -165,7 +149,7 @@ def open_throttling(gpu: Gpu) -> GpuThrottling | Absent:
     def thermal_ns() -> float:
         return float(gpu.ask("nvmlDeviceGetViolationStatus", _THERMAL_POLICY).violationTime)
 
-    fields = (SW_THERMAL_SLOWDOWN_NS, HW_THERMAL_SLOWDOWN_NS, HW_POWER_BRAKE_NS)
+    fields = (nvml.SW_THERMAL_SLOWDOWN_NS, nvml.HW_THERMAL_SLOWDOWN_NS, nvml.HW_POWER_BRAKE_NS)
     times: list[Callable[[], float]] = [lambda field=field: gpu.field(field) for field in fields]  # type: ignore[misc]
     held_ns = [read for read in (*times, thermal_ns) if _now(read) is not None]
     shown = _now(lambda: _reasons(gpu)) is not None
@@ -201,10 +185,6 @@ def _now(read: Callable[[], float]) -> float | None:
         raise
     except DeviceError:
         return None
-
-
-def _scaled(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
 
 
 _USUAL_REFRESH_S = 0.1
@@ -344,30 +324,18 @@ def open_power(gpu: Gpu, clock: Clock, watch: Callable[[], None] = lambda: None)
     refresh_s = _watched_refresh_s(energy_mj, clock) if _now(energy_mj) is not None else None
     if refresh_s is not None:
         length_s = max(refresh_s, _SHORTEST_READING_S)
-        return NvmlPower(
-            f"nvml:energy{shared}",
-            lambda: EnergyMeter(energy_mj, clock, length_s),
-            refresh_s=length_s,
-            settle_s=length_s,  # an integral lags only by its refresh interval
-            watch=watch,
-        )
+        meter = partial(EnergyMeter, energy_mj, clock, length_s)  # an integral lags only by its refresh interval
+        return NvmlPower(f"nvml:energy{shared}", meter, refresh_s=length_s, settle_s=length_s, watch=watch)
     for source, read_mw, settle_s in (
         ("nvml:power-instant", lambda: gpu.field(POWER_INSTANT), _USUAL_REFRESH_S),
         ("nvml:power", lambda: float(gpu.ask("nvmlDeviceGetPowerUsage")), _AVERAGED_S),
     ):
         if _now(read_mw) is not None:
-            return _gauge(f"{source}{shared}", read_mw, clock, settle_s, watch)
+            length_s = max(_watched_refresh_s(read_mw, clock) or _USUAL_REFRESH_S, _SHORTEST_READING_S)
+            meter = partial(GaugeMeter, read_mw, clock, length_s)
+            return NvmlPower(f"{source}{shared}", meter, refresh_s=length_s, settle_s=settle_s, watch=watch)
     why = _said(energy_mj) or " (virtual GPUs and some laptops have none)"
     return Absent(f"the driver reports neither energy nor power of this GPU{why}")
-
-
-def _gauge(
-    source: str, read_mw: Callable[[], float], clock: Clock, settle_s: float, watch: Callable[[], None]
-) -> NvmlPower:
-    length_s = max(_watched_refresh_s(read_mw, clock) or _USUAL_REFRESH_S, _SHORTEST_READING_S)
-    return NvmlPower(
-        source, lambda: GaugeMeter(read_mw, clock, length_s), refresh_s=length_s, settle_s=settle_s, watch=watch
-    )
 
 
 def _watched_refresh_s(read: Callable[[], float], clock: Clock) -> float | None:

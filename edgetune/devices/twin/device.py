@@ -1,7 +1,7 @@
 """A twin as a device: a virtual clock, power modes, a slow power sensor, and runners that compute instead of running.
 
 ``twin:orin-agx`` is exact and repeatable. Options follow a question mark: ``twin:orin-agx?noise=on&seed=3`` adds
-seeded measurement noise, ``?constants=FILE`` takes the constants of another calibration.
+seeded measurement noise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from edgetune.artifacts.ops import OpsTable
 from edgetune.devices.capabilities import Absent, check_mode
 from edgetune.devices.device import Device, Minibatches
 from edgetune.devices.twin import timeline as noises
-from edgetune.devices.twin.constants import TwinFile, list_boards, load_board, load_file
+from edgetune.devices.twin.constants import TwinFile, list_boards, load_board
 from edgetune.devices.twin.physics import Clocks, layer_times, predict, static_power
 from edgetune.devices.twin.timeline import TwinPowerSensor, TwinTimeline
 from edgetune.devices.twin.work import work_of
@@ -38,11 +38,11 @@ def open_twin(name: str, *, seed: int = 0) -> Device:
         seed: Seed of the noise, which ``?noise=on`` adds.
 
     Raises:
-        InputError: the board or an option is unknown, or the constants are invalid.
+        InputError: the board or an option is unknown.
     """
-    options = _parse(name)[1]
+    named, options = parse_twin(name)
     seed, noise = _seed(options.get("seed"), seed), _noise(options.get("noise", "off"))
-    twin, digest = load_twin(name)
+    twin, digest = load_board(named)
     board = _Board(twin, seed=seed, noise=noise)
     return Device(
         name=f"twin:{twin.board}",
@@ -59,27 +59,13 @@ def open_twin(name: str, *, seed: int = 0) -> Device:
     )
 
 
-def load_twin(name: str) -> tuple[TwinFile, str]:
-    """Return the constants of the twin ``name``, and the SHA-256 of their file.
-
-    Raises:
-        InputError: see ``open_twin``.
-    """
-    board, options = _parse(name)
-    path = options.get("constants")
-    twin, digest = load_board(board) if path is None else load_file(path)
-    if twin.board != board:
-        raise InputError(f"{path} holds the constants of {twin.board!r}", f"use twin:{twin.board}?constants={path}")
-    return twin, digest
-
-
-def _parse(name: str) -> tuple[str, dict[str, str]]:
-    """Split ``twin:BOARD?option=value&...``."""
+def parse_twin(name: str) -> tuple[str, dict[str, str]]:
+    """Return the board and the options of ``twin:BOARD?option=value&...``."""
     board, _, query = name.removeprefix("twin").removeprefix(":").partition("?")
     if not board:
         raise InputError(f"{name!r} names no board", f"known: {', '.join(f'twin:{b}' for b in list_boards())}")
     options = dict(parse_qsl(query, keep_blank_values=True))
-    unknown = ", ".join(sorted(set(options) - {"noise", "seed", "constants"}))
+    unknown = ", ".join(sorted(set(options) - {"noise", "seed"}))
     if unknown or (query and not options):
         raise InputError(f"{name!r} has an unknown option {unknown or query}", "e.g. ?noise=on&seed=3")
     return board, options

@@ -7,8 +7,7 @@ Writes the mode of a plan as text for a Jetson board: an nvpmodel mode or a shel
 
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import Plan
 from edgetune.choices import choose
 from edgetune.devices.capabilities import Absent
-from edgetune.devices.device import Device
 from edgetune.devices.guardian.client import GuardianModes, left_behind, restore_through_guardian
 from edgetune.devices.guardian.controls import is_guarded
 from edgetune.devices.guardian.lock import hold_to_restore
@@ -28,9 +26,9 @@ from edgetune.devices.jetson.knobs import find_knobs
 from edgetune.devices.jetson.mode_text import catalogue_lines, jetson_script, lines_of, nvpmodel_block
 from edgetune.devices.jetson.nvpmodel import read_nvpmodel
 from edgetune.devices.sysfs import Sysfs
-from edgetune.devices.twin.device import load_twin
+from edgetune.devices.twin.constants import load_board as load_twin
+from edgetune.devices.twin.device import parse_twin
 from edgetune.errors import DeviceError, InputError
-from edgetune.processes.file_lock import Holder
 from edgetune.workflows.device.options import ExportOptions, RestoreOptions, SetOptions
 from edgetune.workflows.device_option import guardian_of, open_named
 from edgetune.workflows.parse_options import choose_modes
@@ -46,9 +44,12 @@ def run_command(command: Sequence[str]) -> int:
     A Ctrl-C in the terminal reaches the command, which decides its effect. Any other signal that ends this process
     ends the command first, because the mode lasts as long as the command runs.
     """
-    with _deaf_to_ctrl_c():
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # then the command has to go on ignoring it
+    with handling({} if ignored else {signal.SIGINT: lambda *_: None}):  # a Ctrl-C after its end loses no exit code
+        held: list[int] = []  # an exception while the process starts would leave it running without a handle
+        heard = [number for number in (signal.SIGTERM, signal.SIGHUP) if callable(signal.getsignal(number))]
         try:
-            with _held_back() as held:
+            with handling({number: lambda got, _: held.append(got) for number in heard}):
                 process = subprocess.Popen(command)
         except OSError as error:
             raise InputError(f"cannot run {command[0]}: {error.strerror or error}", "check its name and PATH") from None
@@ -58,38 +59,13 @@ def run_command(command: Sequence[str]) -> int:
                     signal.raise_signal(number)
                 code = process.wait()
             except BaseException:
-                _end(process)
+                process.terminate()
+                try:
+                    process.wait(_GRACE_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
                 raise
     return code if code >= 0 else 128 - code
-
-
-@contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """Ignore Ctrl-C in this process; a process started meanwhile receives it, unless this process already ignored it.
-
-    As an exception, a Ctrl-C just after the end of the process would lose the exit code.
-    """
-    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    with handling({} if ignored else {signal.SIGINT: lambda *_: None}):
-        yield
-
-
-@contextmanager
-def _held_back() -> Iterator[list[int]]:
-    """Defer termination signals while a process starts: an exception there would leave it running without a handle."""
-    noted: list[int] = []
-    heard = [number for number in (signal.SIGTERM, signal.SIGHUP) if callable(signal.getsignal(number))]
-    with handling({number: lambda got, _: noted.append(got) for number in heard}):
-        yield noted
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Terminate a process, and kill it if it does not end."""
-    process.terminate()
-    try:
-        process.wait(_GRACE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +93,18 @@ def set_mode(opts: SetOptions, reporter: Reporter) -> ModeChange:
         DeviceError: the device cannot set modes, or none that would outlast this process.
     """
     device = open_named(opts.name, opts.root)
-    chosen = _one_mode(device, opts.mode)
+    named = choose_modes(device, opts.mode).modes
+    if len(named) != 1:
+        message = f"{opts.mode!r} is {len(named)} modes, and one can be set"
+        raise InputError(message, f"see edgetune device modes {device.name}")
+    chosen, modes = named[0], device.modes
     if opts.dry_run:
         return ModeChange(device.name, chosen)
-    modes = _guarded(device)
+    if isinstance(modes, Absent):
+        raise DeviceError(f"{device.name} cannot set modes: {modes.reason}", "see edgetune doctor")
+    if not isinstance(modes, GuardianModes):
+        message = f"a mode of {device.name} lasts only while edgetune runs on it"
+        raise DeviceError(message, "name a board, e.g. jetson")
     with device.exclusive():
         try:
             found, applied = modes.read(), modes.apply(chosen)
@@ -138,42 +122,12 @@ def set_mode(opts: SetOptions, reporter: Reporter) -> ModeChange:
                     reporter.info(f"note: {sentence}")
 
 
-def _one_mode(device: Device, text: str) -> Mode:
-    """Return the one mode that ``text`` names.
-
-    Raises:
-        InputError: the text names several modes, or no mode of the device.
-    """
-    chosen = choose_modes(device, text).modes
-    if len(chosen) != 1:
-        raise InputError(
-            f"{text!r} is {len(chosen)} modes, and one can be set", f"see edgetune device modes {device.name}"
-        )
-    return chosen[0]
-
-
-def _guarded(device: Device) -> GuardianModes:
-    """Return the device's modes if a guardian sets them.
-
-    Raises:
-        DeviceError: the device cannot set modes, or none that would outlast this process.
-    """
-    if isinstance(device.modes, GuardianModes):
-        return device.modes
-    if isinstance(device.modes, Absent):
-        raise DeviceError(f"{device.name} cannot set modes: {device.modes.reason}", "see edgetune doctor")
-    raise DeviceError(f"a mode of {device.name} lasts only while edgetune runs on it", "name a board, e.g. jetson")
-
-
-def restore(
-    opts: RestoreOptions, reporter: Reporter, agreed: Callable[[str], bool] = lambda _: False
-) -> tuple[str, list[str]]:
+def restore(opts: RestoreOptions, reporter: Reporter) -> tuple[str, list[str]]:
     """Restore the settings that a killed run, a power cut or ``set_mode`` left changed.
 
     Args:
         opts: The device, and what to do beside it.
         reporter: Receives a note where another process uses the device.
-        agreed: Asks a question, which ``opts.yes`` answers.
 
     Returns:
         The device's name, and a sentence for each setting restored, or to be restored by a dry run.
@@ -183,21 +137,15 @@ def restore(
         NotRestoredError: a setting could not be restored.
         DeviceError: the guardian cannot be started.
     """
-    for option in ("--forget",) * opts.forget + ("--force",) * opts.force:
-        if opts.dry_run:
-            raise InputError(f"--dry-run changes nothing and {option} does", "leave one of them out")
-    if opts.yes and not opts.force:
-        raise InputError("--yes answers the question of --force, which is not given", "add --force, or leave --yes out")
+    if opts.dry_run and opts.forget:
+        raise InputError("--dry-run changes nothing and --forget does", "leave one of them out")
     kind, guardian = guardian_of(opts.name, opts.root)
     if not is_guarded(kind):
         raise InputError(f"the guardian sets no modes of {kind!r}", "known: jetson, nvidia:0, host")
     if opts.dry_run:
         return kind, list(left_behind(guardian))
 
-    def ends(holder: Holder) -> bool:
-        return opts.force and (opts.yes or agreed(f"{kind} is in use: end {holder.description}?"))
-
-    with hold_to_restore(kind, Path(opts.root or "/"), ends=ends) as in_use:
+    with hold_to_restore(kind, Path(opts.root or "/")) as in_use:
         if in_use:
             reporter.info(f"note: {in_use}; {kind} is put back all the same")
         return kind, list(restore_through_guardian(guardian, forget=opts.forget))
@@ -268,7 +216,7 @@ def _board(name: str, plan: Plan, opts: ExportOptions) -> CatalogueBoard | None:
 def _kind(name: str) -> tuple[str | None, CatalogueBoard | None]:
     bare = name.partition("?")[0]
     if bare.startswith("twin:"):
-        return _JETSON, load_board(load_twin(name)[0].catalogue)
+        return _JETSON, load_board(load_twin(parse_twin(name)[0])[0].catalogue)
     if bare in board_names():
         return _JETSON, load_board(bare)
     return (bare.partition(":")[0] if is_guarded(bare) else None), None

@@ -9,23 +9,20 @@ import importlib
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from importlib import metadata
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from edgetune.devices.capabilities import Absent, MonotonicClock, PowerSensor
+from edgetune.devices.capabilities import Absent, MonotonicClock
 from edgetune.devices.device import Device, list_devices, open_device
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.jetson.control import JetsonControl
 from edgetune.devices.jetson.detect import Jetson, detect_jetson
-from edgetune.devices.jetson.nvpmodel import Nvpmodel
-from edgetune.devices.jetson.power import BoardPower, open_board_power
+from edgetune.devices.jetson.power import open_board_power
 from edgetune.devices.jetson.restore import nvpmodel_in_force
 from edgetune.devices.jetson.sensors import open_board_thermometer
 from edgetune.devices.jetson.throttle import open_board_throttle
-from edgetune.devices.software import REMEDIES
+from edgetune.devices.software import REMEDIES, version_of
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 from edgetune.plugins import installed, plugin_error
@@ -50,39 +47,17 @@ EXTRAS: tuple[tuple[str, tuple[str, ...], str], ...] = (
 """Extras, the distributions of which one is enough, and what it is for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
-    """A library that edgetune uses. If it is missing, ``version`` is ``None`` and ``remedy`` installs it."""
-
-    name: str
-    extra: str | None
-    purpose: str
-    version: str | None
-    remedy: str | None
-
-
-def version_of(distribution: str) -> str | None:
-    """Return the installed version of a distribution, or ``None``."""
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def inventory(jetpack: int | None) -> list[Library]:
-    """Return every library of the core and of the extras, with the remedy for missing ones."""
-    found = []
-    for name in CORE:
-        version = version_of(name)
-        found.append(Library(name, None, "core", version, None if version else "pip install edgetune"))
-    for extra, names, purpose in EXTRAS:
+def inventory(jetpack: int | None) -> list[dict[str, str | None]]:
+    """Return every library of the core and of the extras; where one is missing, ``remedy`` installs it."""
+    found: list[dict[str, str | None]] = []
+    for extra, names, purpose in (*((None, (name,), "core") for name in CORE), *EXTRAS):
         name = next((name for name in names if version_of(name)), names[0])
-        version = version_of(name)
-        found.append(Library(name, extra, purpose, version, None if version else _remedy(extra, name, jetpack)))
+        known = {"name": name, "extra": extra, "purpose": purpose, "version": version_of(name)}
+        found.append({**known, "remedy": None if known["version"] else _remedy(extra, name, jetpack)})
     return found
 
 
-def _remedy(extra: str, name: str, jetpack: int | None) -> str:
+def _remedy(extra: str | None, name: str, jetpack: int | None) -> str:
     if jetpack in REMEDIES and extra in ("ort", "torch"):
         remedy = REMEDIES[jetpack]
         return next((command for command in remedy.commands if name in command), remedy.note)
@@ -90,7 +65,7 @@ def _remedy(extra: str, name: str, jetpack: int | None) -> str:
         return "sudo apt install python3-libnvinfer"
     if extra == "cuda" and jetpack == 6:
         return "pip install 'edgetune[cuda12]'"  # its driver is one of CUDA 12
-    return f"pip install 'edgetune[{extra}]'"
+    return f"pip install 'edgetune[{extra}]'" if extra else "pip install edgetune"
 
 
 def conflicts(jetpack: int | None) -> list[str]:
@@ -136,30 +111,21 @@ def examine_board(root: Path) -> dict[str, Any] | None:
     except DeviceError as error:
         control = error
     nvpmodel = nvpmodel_in_force(sysfs, knobs=None if isinstance(control, DeviceError) else control.knobs)
-    notes = (*jetson.notes, *((nvpmodel,) if isinstance(nvpmodel, str) else nvpmodel.notes))
+    power_mode, notes = None, (nvpmodel,) if isinstance(nvpmodel, str) else nvpmodel.notes
+    if not isinstance(nvpmodel, str) and nvpmodel.active_model is not None:
+        power_mode = f"{nvpmodel.active_model.name} (number {nvpmodel.active} of {nvpmodel.path})"
     return {
-        "model": jetson.model,
+        **{fact: getattr(jetson, fact) for fact in ("model", "module", "soc", "l4t", "jetpack", "kernel", "container")},
         "made_up": made_up,
-        "module": jetson.module,
-        "soc": jetson.soc,
-        "l4t": jetson.l4t,
-        "jetpack": jetson.jetpack,
-        "kernel": jetson.kernel,
-        "power_mode": _power_mode(nvpmodel),
-        "container": jetson.container,
-        "notes": list(notes),
+        "power_mode": power_mode,
+        "notes": [*jetson.notes, *notes],
         "abilities": [*_readings(sysfs, jetson), *_settings(sysfs, control), journal_row("jetson", root)],
     }
 
 
-def _power_mode(nvpmodel: Nvpmodel | str) -> str | None:
-    if isinstance(nvpmodel, str) or nvpmodel.active_model is None:
-        return None
-    return f"{nvpmodel.active_model.name} (number {nvpmodel.active} of {nvpmodel.path})"
-
-
 def _readings(sysfs: Sysfs, jetson: Jetson) -> Iterator[Row]:
-    yield _present("read power", open_board_power(sysfs, MonotonicClock(), jetson.soc or ""), _power_note)
+    power = open_board_power(sysfs, MonotonicClock(), jetson.soc or "")
+    yield _present("read power", power, lambda found: "; ".join(filter(None, (found.source, found.note))))
     yield _present("read temperatures", open_board_thermometer(sysfs), lambda found: ", ".join(found.read_all()))
     throttle = open_board_throttle(sysfs)
     yield _present("read throttling", throttle, lambda found: ", ".join(found.counts()) or "throttling devices")
@@ -170,11 +136,6 @@ def _present(what: str, capability: Capability | Absent, describe: Callable[[Cap
     if isinstance(capability, Absent):
         return row(what, "no", capability.reason)
     return row(what, "yes", describe(capability))
-
-
-def _power_note(sensor: PowerSensor) -> str:
-    note = sensor.conditions().get("power_note") if isinstance(sensor, BoardPower) else None
-    return f"{sensor.source}; {note}" if note else sensor.source
 
 
 def _settings(sysfs: Sysfs, control: JetsonControl | DeviceError) -> Iterator[Row]:
@@ -233,9 +194,8 @@ def doctor(opts: DoctorOptions) -> dict[str, Any]:
     """
     report = examine(Path(opts.root or "/"))
     if opts.root is not None and report["board"] is None:
-        raise DeviceError(
-            f"--root {opts.root} is not the folder of a Jetson", "give the folder that has its sys and proc"
-        )
+        hint = "give the folder that has its sys and proc"
+        raise DeviceError(f"--root {opts.root} is not the folder of a Jetson", hint)
     return report
 
 
@@ -251,7 +211,11 @@ def examine(root: Path) -> dict[str, Any]:
     jetpack = None if board is None else board["jetpack"]
     listings = list_devices() if root == Path("/") else []
     here = [item.name for item in listings if item.available and ":FILE" not in item.name]
-    guarded = guarded_devices(here, root, jetson=board is not None)
+    guarded = [name for name in here if name.startswith("nvidia:")]
+    if board is not None:
+        guarded = ["jetson", "jetson?beyond-caps=on", *guarded]
+    elif "host" in here and (root / CPU_CLOCK).exists():
+        guarded.append("host")
     remedy = REMEDIES.get(jetpack or 0)
     return {
         "edgetune": __version__,
@@ -259,7 +223,7 @@ def examine(root: Path) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "board": board,
         "install_on_this_board": [*remedy.commands, f"({remedy.note})"] if remedy else [],
-        "libraries": [dataclasses.asdict(library) for library in inventory(jetpack)],
+        "libraries": inventory(jetpack),
         "conflicts": conflicts(jetpack),
         "plugins": [dict(zip(("group", "name", "package"), each, strict=True)) for each in installed()],
         "devices": [dataclasses.asdict(listing) for listing in listings],
@@ -267,19 +231,6 @@ def examine(root: Path) -> dict[str, Any]:
         "permissions": permissions(root) if board is None else [],
         "guardian": examine_guardian(guarded, root) if guarded else None,
     }
-
-
-def guarded_devices(here: Sequence[str], root: Path, *, jetson: bool) -> list[str]:
-    """Return the names, as the guardian takes them, of the devices whose modes it sets.
-
-    Args:
-        here: Names of the devices of this machine.
-        root: Where the file system starts.
-        jetson: Whether that is a Jetson's.
-    """
-    boards = ["jetson", "jetson?beyond-caps=on"] if jetson else []
-    host = ["host"] if not jetson and "host" in here and (root / CPU_CLOCK).exists() else []
-    return [*boards, *(name for name in here if name.startswith("nvidia:")), *host]
 
 
 def capabilities(opened: Device) -> dict[str, dict[str, Any]]:
@@ -296,7 +247,12 @@ def capabilities(opened: Device) -> dict[str, dict[str, Any]]:
 def abilities(name: str) -> dict[str, str]:
     """Return the capabilities of a present device by name, or the reason for each absence."""
     try:
-        opened = _looked_at(name)
+        if name.startswith("nvidia:"):  # without starting its guardian
+            from edgetune.devices.nvml.device import open_nvidia
+
+            opened = open_nvidia(name, importlib.import_module("pynvml"))
+        else:
+            opened = open_device(name)
     except ImportError as error:  # a library of the core is missing, which the table of libraries shows
         return {"anything": f"no: {error}"}
     except Exception as error:
@@ -313,28 +269,18 @@ def abilities(name: str) -> dict[str, str]:
     return found
 
 
-def _looked_at(name: str) -> Device:
-    """Open a device without starting its guardian."""
-    if not name.startswith("nvidia:"):
-        return open_device(name)
-    from edgetune.devices.nvml.device import open_nvidia
-
-    return open_nvidia(name, importlib.import_module("pynvml"))
-
-
 def permissions(root: Path) -> list[Row]:
     """Return the user's permissions to read and set, each with the remedy for a missing one."""
-    sysfs = Sysfs(root)
-    return [
-        _permission("CPU power (RAPL)", sysfs, ENERGY, os.R_OK, "sudo chmod o+r {path}, or run as root"),
-        _permission("CPU clocks (cpufreq)", sysfs, CPU_CLOCK, os.W_OK, "setting it needs root, see below"),
-    ]
-
-
-def _permission(what: str, sysfs: Sysfs, pattern: str, mode: int, remedy: str) -> Row:
-    path = next(iter(sysfs.glob(pattern)), None)
-    if path is None:
-        return row(what, "absent", "the kernel of this machine does not offer it")
-    if sysfs.permits(path, mode):
-        return row(what, "yes", str(sysfs.root / path))
-    return row(what, "not permitted", remedy.format(path=sysfs.root / path))
+    sysfs, found = Sysfs(root), []
+    for what, pattern, mode, remedy in (
+        ("CPU power (RAPL)", ENERGY, os.R_OK, "sudo chmod o+r {path}, or run as root"),
+        ("CPU clocks (cpufreq)", CPU_CLOCK, os.W_OK, "setting it needs root, see below"),
+    ):
+        path = next(iter(sysfs.glob(pattern)), None)
+        if path is None:
+            found.append(row(what, "absent", "the kernel of this machine does not offer it"))
+        elif sysfs.permits(path, mode):
+            found.append(row(what, "yes", str(root / path)))
+        else:
+            found.append(row(what, "not permitted", remedy.format(path=root / path)))
+    return found

@@ -42,7 +42,9 @@ def examine_guardian(devices: Sequence[str], root: Path, launcher: Path | None =
         return found | {"state": "yes", "note": "this is root"}
     allowing = found | {"sudoers": sudoers_line(user, devices, launcher), "warnings": _warnings(launcher)}
     if not launcher.exists():
-        allowing["install"] = _installation(launcher, devices)
+        folder, extra = launcher.parent.parent, "'.[nvidia]'" if any(d.startswith("nvidia") for d in devices) else "."
+        pip = f"sudo {folder}/bin/pip install {extra}   # in a clone of edgetune"
+        allowing["install"] = [f"sudo python3 -m venv {folder}", pip]
     if holds_root():
         return allowing | {"state": "yes", "note": "root starts it, for edgetune was called through sudo"}
     if shutil.which("sudo") is None:
@@ -69,12 +71,6 @@ def sudoers_line(user: str, devices: Sequence[str], launcher: Path) -> str:
     """Return the sudoers line that permits only the guardian with exactly these devices as arguments."""
     commands = [f"{launcher} {_SPECIAL.sub(_QUOTED, device)}" for device in devices]
     return f"{user} ALL=(root) NOPASSWD: {', '.join(commands)}"
-
-
-def _installation(launcher: Path, devices: Sequence[str]) -> list[str]:
-    folder = launcher.parent.parent
-    extra = "'.[nvidia]'" if any(device.startswith("nvidia") for device in devices) else "."
-    return [f"sudo python3 -m venv {folder}", f"sudo {folder}/bin/pip install {extra}   # in a clone of edgetune"]
 
 
 def _warnings(launcher: Path) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from edgetune.workflows.options import Option, Root, Seed, options_class
+from edgetune.workflows.options import Option, Root, options_class
 
 Name = Annotated[str, Option("Name of the device, as edgetune device lists it.", metavar="DEVICE", argument=True)]
 
@@ -16,10 +16,6 @@ class DeviceOptions:
         str | None, Option("Name of the device. Default: list all devices.", metavar="DEVICE", argument=True)
     ] = None
     root: Root = None
-    modes: Annotated[
-        str | None, Option("Print these power modes of the device.", ("--modes", "-m"), "Where", "SPEC")
-    ] = None
-    seed: Seed = 0
 
 
 @options_class
@@ -76,10 +72,6 @@ class RestoreOptions:
     forget: Annotated[
         bool, Option("Restore what can be restored, print the rest, and delete its record.", ("--forget",))
     ] = False
-    force: Annotated[
-        bool, Option("First end the process that uses the device, with SIGKILL, after a question.", ("--force",))
-    ] = False
-    yes: Annotated[bool, Option("Answer the question of --force with yes.", ("--yes", "-y"))] = False
 
 
 @options_class

@@ -148,7 +148,10 @@ def exposition(watched: WatchedDevice, readings: Readings) -> str:
         if metric.name not in told:
             told.add(metric.name)
             lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
-        named = ",".join(f'{name}="{_escaped(str(text))}"' for name, text in {**labels, **common}.items())
+        escaped = {
+            n: visible(str(t)).replace("\\", "\\\\").replace('"', '\\"') for n, t in {**labels, **common}.items()
+        }
+        named = ",".join(f'{name}="{text}"' for name, text in escaped.items())
         lines.append(f"{metric.name}{{{named}}} {float(f'{value * metric.scale:.12g}')!r}")
     return "\n".join(lines) + "\n"
 
@@ -163,10 +166,6 @@ def _samples(readings: Readings) -> Iterator[Sample]:
                 yield _THROTTLED, {}, float(value != "none")
 
 
-def _escaped(text: str) -> str:
-    return visible(text).replace("\\", "\\\\").replace('"', '\\"')
-
-
 def serve(watched: WatchedDevice, port: int, reporter: Reporter) -> None:
     """Answer ``GET /metrics`` until interrupted, or as many times as readings were asked for.
 
@@ -174,19 +173,16 @@ def serve(watched: WatchedDevice, port: int, reporter: Reporter) -> None:
         InputError: the port is in use, or only root may take it.
     """
     watched.settle()
-    with _server(watched, port) as server:
-        reporter.info(f"serving {watched.device.name} at http://{ADDRESS}:{server.server_port}/metrics until Ctrl-C")
-        while watched.count is None or server.answered < watched.count:
-            server.handle_request()
-
-
-def _server(watched: WatchedDevice, port: int) -> _Server:
     try:
-        return _Server(watched, port)
+        server = _Server(watched, port)
     except PermissionError:
         raise InputError(f"--prometheus {port}: only root may take this port", "name one above 1023") from None
     except OSError as error:
         raise InputError(f"--prometheus {port}: {error.strerror}", "name another port, or 0 for a free one") from None
+    with server:
+        reporter.info(f"serving {watched.device.name} at http://{ADDRESS}:{server.server_port}/metrics until Ctrl-C")
+        while watched.count is None or server.answered < watched.count:
+            server.handle_request()
 
 
 class _Server(HTTPServer):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.direct_modes import DirectModes
+from edgetune.devices.control import DirectModes
 from edgetune.devices.nvml.control import LOCK_UNKNOWN, NvmlControl
 from edgetune.devices.nvml.gpu import TURING, VOLTA, Gpu, GpuLostError, NoPermissionError, load_nvml
 from edgetune.errors import DeviceError, NotRestoredError

@@ -4,13 +4,12 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-import yaml
 from twin_tables import LOW, mixed
 
 from benchmarks.twin import REST, ROOFS, AnchorEvaluator, ConstantRange, Figure, as_written, dump, fit, fresh
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.jetson import catalog
-from edgetune.devices.twin.constants import Constants, list_boards, load_board, load_file, parse
+from edgetune.devices.twin.constants import Constants, list_boards, load_board, parse
 from edgetune.errors import InputError
 
 TWIN = load_board("orin-agx")[0]
@@ -140,11 +139,6 @@ def test_a_slope_is_milliseconds_saved_per_watt_spent():
 
 
 TWIN, DIGEST = load_board("orin-agx")
-DOCUMENT = yaml.safe_load(dump(TWIN))
-
-
-def document(**changes):
-    return yaml.safe_dump({**DOCUMENT, **changes}).encode()
 
 
 def test_every_constant_has_a_unit_and_a_source():
@@ -174,50 +168,12 @@ def test_knob_tables_have_the_steps_of_the_board():
     assert knobs["mem_mhz"] == (204.0, 665.6, 2133.0, 3199.0)
 
 
-def test_what_is_written_reads_back(tmp_path):
-    again = parse(dump(TWIN).encode(), "again")
-    assert again == TWIN
-    path = tmp_path / "mine.yaml"
-    path.write_text(dump(TWIN))
-    assert load_file(str(path))[0] == TWIN
+def test_what_is_written_reads_back():
+    assert parse(dump(TWIN).encode(), "again") == TWIN
 
 
-def without(entry):
-    return {name: constant for name, constant in DOCUMENT["constants"].items() if name != entry}
-
-
-def with_entry(name, **entry):
-    return {**DOCUMENT["constants"], name: entry}
-
-
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        (b"\xff\xfe\x00", "not YAML"),
-        (b"a: [1", "line 1: expected"),
-        (b"", "the file"),
-        (b"[1, 2]", "the file"),
-        (document(colour="green"), "colour"),
-        (document(tf32_matmul="perhaps"), "tf32_matmul"),
-        (document(constants=without("soc_w")), "lacks constants: soc_w"),
-        (document(constants=with_entry("soul_w", value=21.0, unit="W", source="x")), "unknown constants: soul_w"),
-        (document(constants=with_entry("soc_w", value=float("nan"), unit="W", source="x")), "soc_w.value"),
-        (document(constants=with_entry("soc_w", value="high", unit="W", source="x")), "soc_w.value"),
-        (document(knobs={**DOCUMENT["knobs"], "gpu_mhz": [2.0, 1.0]}), "knobs.gpu_mhz"),
-    ],
-)
-def test_a_damaged_file_is_one_clear_error(data, says):
-    with pytest.raises(InputError) as error:
-        parse(data, "mine.yaml")
-    assert says in error.value.message
-    assert error.value.message.startswith("mine.yaml")
-    assert "\n" not in error.value.message + error.value.hint
-
-
-def test_unknown_boards_and_files_are_refused(tmp_path):
+def test_unknown_boards_are_refused():
     with pytest.raises(InputError, match="no twin of 'nano'") as error:
         load_board("nano")
     assert "twin:orin-agx" in error.value.hint
-    with pytest.raises(InputError, match="cannot read"):
-        load_file(str(tmp_path))
     assert list_boards() == ("orin-agx",)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from twin_tables import LOW, MAXN, mixed
 
-from benchmarks.twin import dump, with_values
 from contracts.device_contract import DeviceContract
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.device import Device
@@ -134,22 +133,12 @@ def test_knobs_left_open_keep_their_value_and_restoring_brings_back_the_first():
         (f"{NAME}?seed=x", "not an integer"),
         (f"{NAME}?speed=2", "unknown option speed"),
         (f"{NAME}?noise", "on or off"),
-        (f"{NAME}?constants=/nowhere.yaml", "No such file"),
     ],
 )
 def test_a_wrong_name_is_refused_in_one_line(name, says):
     with pytest.raises(InputError, match=says) as error:
         open_twin(name)
     assert "\n" not in error.value.message + error.value.hint
-
-
-def test_constants_of_another_calibration_are_used(tmp_path):
-    path = tmp_path / "mine.yaml"
-    values = TWIN.values
-    path.write_text(dump(with_values(TWIN, replace(values, op_launch_us=10 * values.op_launch_us), TWIN.fit)))
-    other = open_twin(f"{NAME}?constants={path}")
-    assert times_s(other, mixed()).mean() > 2 * times_s(open_twin(NAME), mixed()).mean()
-    assert other.conditions["constants_sha256"] != open_twin(NAME).conditions["constants_sha256"]
 
 
 def test_noise_is_within_what_it_says_and_has_mean_one():

@@ -5,9 +5,6 @@ The catalogue: every board complete and consistent, every figure with a source a
 
 import errno
 import re
-import signal
-import subprocess
-import sys
 from dataclasses import fields
 from functools import cache
 from importlib import resources
@@ -23,29 +20,11 @@ from edgetune.devices.jetson import catalog
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.errors import InputError
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_jetson import FakeClock
-from edgetune.testing.fake_kernel import FakeKernel, Killed
 
 ORIN, THOR, TX2 = "jetson-agx-orin-64gb", "jetson-agx-thor", "jetson-tx2"
 CPU = "sys/devices/system/cpu"
 POLICY = f"{CPU}/cpufreq/policy0"
-LOW, HIGH = f"{POLICY}/scaling_min_freq", f"{POLICY}/scaling_max_freq"
-EMC = "sys/kernel/debug/bpmp/debug/clk/emc"
 ISO_CAP, CLK_CAP = "sys/kernel/nvpmodel_emc_cap/emc_iso_cap", "sys/kernel/nvpmodel_clk_cap/emc"
-ORIN_GPU, TX2_GPU = "sys/class/devfreq/17000000.ga10b", "sys/class/devfreq/17000000.gp10b"
-GPU_DEVICE = "sys/devices/platform/gpu.0"
-CHIP = "sys/bus/i2c/drivers/ina3221/1-0040/hwmon/hwmon*"
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
-
-
-@pytest.fixture
-def orin(tmp_path, clock):
-    """An AGX Orin as it boots, with the behaviour that a test asks for."""
-    return lambda kernel="5.10", **behaviour: make_board(tmp_path, ORIN, kernel=kernel, clock=clock, **behaviour)
 
 
 def error_of(call, *arguments):
@@ -60,10 +39,10 @@ def limits(kernel, prefix=f"{POLICY}/scaling_"):
 
 @pytest.mark.parametrize("name", board_names())
 @pytest.mark.parametrize("newest", [False, True])
-def test_every_board_boots_into_its_mode_with_the_files_of_its_release(tmp_path, clock, name, newest):
+def test_every_board_boots_into_its_mode_with_the_files_of_its_release(tmp_path, name, newest):
     entry = load_board(name)
     release = entry.kernels[-1 if newest else 0]
-    kernel = make_board(tmp_path, name, kernel=release, clock=clock)
+    kernel = make_board(tmp_path, name, kernel=release)
     board = kernel.board
     (preset,) = [preset for preset in board.presets.modes if preset.name == board.mode]
     online = [cpu for cpu in entry.cpus if kernel.read_int(f"{CPU}/cpu{cpu}/online") == 1]
@@ -124,171 +103,6 @@ def test_whatever_is_asked_the_limits_are_those_of_the_kernels_rule(two_kernels,
             old.write(f"{POLICY}/scaling_{end}_freq", str(khz))
             shown[end] = min(max(khz, first), last)
         assert limits(old) == (shown["min"], shown["max"])
-
-
-def test_limits_of_the_gpu_cross_on_4_9_never_and_later_the_maximum_wins(tmp_path, orin):
-    old, new = make_board(tmp_path / "old", TX2), orin()
-    old.write(f"{TX2_GPU}/max_freq", "675750000")
-    assert error_of(old.write, f"{TX2_GPU}/min_freq", "675750001") == "EINVAL"
-    new.write(f"{ORIN_GPU}/min_freq", "1032750000")
-    new.write(f"{ORIN_GPU}/max_freq", "624750001")
-    assert limits(new, f"{ORIN_GPU}/") == (624_751_000, 624_751_000)  # kept in kHz
-    new.write(f"{ORIN_GPU}/max_freq", "0")  # no limit
-    assert limits(new, f"{ORIN_GPU}/") == (1_032_750_000, 1_300_500_000)
-    for path in (HIGH, f"{ORIN_GPU}/max_freq"):
-        assert error_of(new.write, path, "-1") == error_of(new.write, path, "fast") == "EINVAL"
-
-
-def test_core_0_stays_a_stuck_core_is_busy_and_others_go(orin):
-    kernel = orin(stuck_cores=(5,))
-    assert error_of(kernel.write, f"{CPU}/cpu0/online", "0") == "EPERM"
-    assert error_of(kernel.write, f"{CPU}/cpu5/online", "0") == "EBUSY"
-    for cpu in (3, 11):
-        kernel.write(f"{CPU}/cpu{cpu}/online", "0")
-    assert [kernel.read(f"{CPU}/{name}") for name in ("online", "offline")] == ["0-2,4-10", "3,11"]
-
-
-@pytest.mark.parametrize(("way", "answer"), [("ebusy", "EBUSY"), ("missing", "ENOENT"), ("readable", None)])
-@pytest.mark.parametrize(("reonline", "expected"), [("boot", (115_200, 2_201_600)), ("kept", (729_600, 960_000))])
-def test_an_offline_cluster_does_not_answer_and_comes_back_with_limits(orin, way, answer, reonline, expected):
-    kernel, prefix = orin(offline_policy=way, reonline=reonline), f"{CPU}/cpufreq/policy8/scaling_"
-    kernel.write(f"{prefix}max_freq", "960000")
-    for value in "01":
-        if value == "1":
-            assert error_of(kernel.write, f"{prefix}max_freq", "960000") == (answer or "EBUSY")
-            if answer:
-                assert error_of(kernel.read, f"{prefix}max_freq") == answer
-        for cpu in (8, 9, 10, 11):
-            kernel.write(f"{CPU}/cpu{cpu}/online", value)
-    assert limits(kernel, prefix) == expected
-
-
-def test_a_memory_rate_is_held_only_under_lock_and_refused_rates_succeed_without_effect(orin):
-    kernel = orin()
-    kernel.write(f"{EMC}/rate", "665600000")
-    assert kernel.read(f"{EMC}/rate") == "204000000"
-    kernel.write(f"{EMC}/mrq_rate_locked", "1")
-    for value in ("665600000", "800000000", "4266000000", "fast", "-1"):
-        kernel.write(f"{EMC}/rate", value)
-        assert kernel.read(f"{EMC}/rate") == "665600000"
-    kernel.write(ISO_CAP, "2133000000")
-    kernel.write(f"{EMC}/rate", "3199000000")
-    assert kernel.read(f"{EMC}/rate") == "665600000"
-
-
-def test_the_old_cap_keeps_what_is_written_and_the_new_one_rounds(tmp_path, orin):
-    old, new = orin(), make_board(tmp_path / "new", ORIN, kernel="5.15")
-    for value, rounded in (("2500000000", "2133000000"), ("2147483647", "2133000000"), ("0", "204000000")):
-        old.write(ISO_CAP, value)
-        new.write(CLK_CAP, value)
-        assert (old.read(ISO_CAP), new.read(CLK_CAP)) == (value, rounded)
-    assert error_of(new.write, CLK_CAP, "-1") == error_of(old.write, ISO_CAP, "max") == "EINVAL"
-    assert error_of(make_board(tmp_path / "locked", ORIN, debugfs="locked").read, f"{EMC}/rate") == "EPERM"
-    assert make_board(tmp_path / "absent", ORIN, debugfs="unmounted").glob("sys/kernel/debug/*") == []
-
-
-@pytest.mark.parametrize(("asleep", "reading"), [("min", "114750000"), ("zero", "0"), ("error", None)])
-def test_a_sleeping_gpu_and_its_late_node(orin, asleep, reading):
-    kernel = orin(gpu_node="late", gpu_asleep=asleep)
-    assert error_of(kernel.read, f"{ORIN_GPU}/cur_freq") == "ENOENT"
-    kernel.write(f"{GPU_DEVICE}/power/control", "on")
-    assert kernel.read(f"{ORIN_GPU}/cur_freq") == "114750000"
-    kernel.write(f"{GPU_DEVICE}/power/control", "auto")
-    if reading is None:
-        assert error_of(kernel.read, f"{ORIN_GPU}/cur_freq") == "EINVAL"
-    else:
-        assert kernel.read(f"{ORIN_GPU}/cur_freq") == reading
-
-
-@pytest.mark.parametrize(("name", "mask", "code"), [(ORIN, "248", "EBUSY"), ("jetson-agx-xavier", "5", "ENODEV")])
-def test_masks_are_fixed_once_a_context_exists(tmp_path, name, mask, code):
-    kernel = make_board(tmp_path, name, mode="MAXN")
-    assert error_of(kernel.write, "sys/devices/gpu.0/tpc_pg_mask", mask) == code
-    assert error_of(kernel.write, "sys/devices/gpu.0/tpc_pg_mask", "7") == "EINVAL"
-    assert kernel.read("sys/devices/gpu.0/tpc_pg_mask") == "0"
-
-
-def test_power_is_renewed_every_430_ms_for_all_processes_and_a_channel_that_is_off_has_none(orin, clock):
-    kernel = orin()
-    (folder,) = kernel.glob(CHIP)
-    path = f"{folder}/curr1_input"
-    before = kernel.read(path)
-    kernel.work(gpu=1, cpu=1)
-    clock.sleep_s(0.42)
-    assert kernel.read(path) == FakeKernel(kernel.root, clock=clock).read(path) == before
-    clock.sleep_s(0.02)
-    assert int(kernel.read(path)) > 2 * int(before)
-    assert kernel.read_int(f"{folder}/curr4_input") == sum(kernel.read_int(f"{folder}/curr{n}_input") for n in (1, 2))
-    kernel.write(f"{folder}/in2_enable", "0")
-    assert error_of(kernel.read, f"{folder}/in2_input") == "ENODATA"
-
-
-def test_nvpmodel_sets_a_mode_asks_for_a_reboot_and_pretends_in_a_container(tmp_path, orin):
-    kernel = orin(mode="MAXN")
-    assert kernel.nvpmodel("-m", "3") == (0, "")
-    assert kernel.read(HIGH) == "1497600"
-    assert kernel.nvpmodel("-m", "1")[0] == 234  # another mask
-    kernel.power_cut()
-    assert kernel.read(HIGH) == "1497600"  # the mode lies on the disk
-    inside = make_board(tmp_path / "inside", ORIN, mode="MAXN", container=True)
-    before = inside.settings()
-    assert inside.nvpmodel("-m", "3")[0] == 0
-    assert inside.settings() == before
-
-
-def test_a_user_writes_nothing_and_reads_nothing_of_roots(tmp_path, orin):
-    user = FakeKernel(orin().root, user="user")
-    for path in user.settings():
-        assert not user.writable(path)
-        assert error_of(user.write, path, "1") == "EACCES"
-    for path in (f"{EMC}/rate", f"{POLICY}/cpuinfo_cur_freq", ISO_CAP):
-        assert error_of(user.read, path) == "EACCES"
-    assert make_board(tmp_path / "new", ORIN, kernel="5.15", user="user").read(CLK_CAP) == "3199000000"
-    assert user.glob(f"{EMC}/*") == []
-    assert error_of(FakeKernel(user.root).write, f"{POLICY}/cpuinfo_max_freq", "1") == "EACCES"  # root neither
-
-
-@pytest.mark.parametrize(
-    ("fault", "raised", "kept"),
-    [
-        ("EBUSY", OSError, "2201600"), ("ignored", None, "2201600"), ("clamped", None, "1036800"),
-        ("kill-before", Killed, "2201600"), ("kill-after", Killed, "1113600"), ("power-cut", Killed, "2201600"),
-    ],
-)  # fmt: skip
-def test_a_write_fails_as_told_and_the_next_does_not(orin, fault, raised, kept):
-    kernel = orin()
-    kernel.fail_at(1, fault)
-    if raised is None:
-        kernel.write(HIGH, "1113600")
-    else:
-        with pytest.raises(raised):
-            kernel.write(HIGH, "1113600")
-    if raised is Killed:
-        with pytest.raises(Killed):
-            kernel.read(HIGH)
-        kernel.revive()
-    assert kernel.read(HIGH) == kept
-    kernel.write(HIGH, "1190400")
-    assert kernel.read(HIGH) == "1190400"
-
-
-def test_another_process_meets_the_same_kernel_and_its_faults(orin):
-    code = (
-        "import sys; from pathlib import Path; from edgetune.testing.fake_kernel import FakeKernel; "
-        f"k = FakeKernel(Path(sys.argv[1])); k.write({HIGH!r}, '1113600'); k.write({LOW!r}, '1113600')"
-    )
-    kernel = orin()
-    kernel.fail_at(2, "SIGKILL")
-    killed = subprocess.run([sys.executable, "-c", code, str(kernel.root)], check=False)
-    assert killed.returncode == -signal.SIGKILL
-    assert [kernel.read(path) for path in (LOW, HIGH)] == ["729600", "1113600"]
-    assert kernel.writes == [(HIGH, "1113600")]
-
-
-@pytest.mark.parametrize("wrong", [{"kernel": "4.9"}, {"mode": "MAXQ"}, {"noise": 1}])
-def test_what_does_not_exist_is_refused(tmp_path, wrong):
-    with pytest.raises(InputError, match="there is no"):
-        make_board(tmp_path, ORIN, **wrong)
 
 
 BOARDS = catalog.board_names()
@@ -400,13 +214,6 @@ def test_the_agx_orin_has_two_gpu_tables_and_no_input_rail():
     assert board.emc[0].khz == (204_000, 665_600, 2_133_000, 3_199_000)
     assert board.rails.total is None
     assert [rail.in_chip_sum for rail in board.rails.chips[0].rails] == [True, True, False]
-
-
-def test_order_of_ids_is_not_order_of_speed():
-    file = catalog.load_board("jetson-orin-nano-8gb").presets[1]
-    assert file.needs_super
-    assert [(preset.id, preset.name) for preset in file.modes] == [(0, "15W"), (1, "25W"), (2, "MAXN_SUPER"), (3, "7W")]
-    assert [preset.grade for preset in file.modes] == ["A", "A", "A", "C"]
 
 
 def test_a_board_is_found_by_its_module():
