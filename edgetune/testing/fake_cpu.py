@@ -131,7 +131,8 @@ def policies(files: KernelFiles, board: FakeBoard) -> list[FakeCpufreqPolicy]:
 
 def boot(files: KernelFiles, board: FakeBoard) -> None:
     """Create the files in their state after boot: all cores online, no limits."""
-    files.put(f"{CPU}/present", ",".join(map(str, board.catalogue.cpus)), 0o444)
+    for name in ("present", "online"):
+        files.put(f"{CPU}/{name}", ",".join(map(str, board.catalogue.cpus)), 0o444)
     for policy in policies(files, board):
         policy.boot()
         for cpu in policy.cluster.cpus:
@@ -142,7 +143,8 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
 
 def answers(files: KernelFiles, board: FakeBoard) -> dict[str, Answer]:
     """Return the ``Answer`` of each file, by path."""
-    found: dict[str, Answer] = {}
+    cpus = board.catalogue.cpus
+    found = {f"{CPU}/online": Answer(lambda: ",".join(str(cpu) for cpu in cpus if is_on(files, cpu)))}
     for policy in policies(files, board):
         found |= policy.answers()
         for cpu in policy.cluster.cpus:

@@ -8,7 +8,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.devices.cpufreq import HostControl
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_files import KernelFiles
-from fakes.sysfs import KHZ, RK3588, add_cpufreq
+from fakes.sysfs import RK3588, add_cpufreq
 
 POLICY = "sys/devices/system/cpu/cpufreq/policy0"
 
@@ -30,41 +30,10 @@ def reason(sysfs):
     return HostControl(sysfs).space.fixed["cpu_mhz"]
 
 
-def test_choices_are_the_listed_ones(sysfs):
-    add_cpufreq(sysfs, {0: KHZ, 1: KHZ})
-    assert choices(sysfs) == (800.0, 1600.0, 2400.0)
-
-
 def test_choices_without_a_list_are_steps_between_the_ends(sysfs):
     add_cpufreq(sysfs, {0: (750_000, 1_030_000)})
     sysfs.remove(f"{POLICY}/scaling_available_frequencies")
     assert choices(sysfs) == (750.0, 800.0, 900.0, 1000.0, 1030.0)
-
-
-def test_up_and_down_never_crosses_minimum_and_maximum(sysfs):
-    add_cpufreq(sysfs)
-    cpu = HostControl(sysfs)
-    for mhz in (800, 2400, 1600, 800, 1600):
-        assert cpu.apply(Mode(cpu_mhz=mhz), {}) == Mode(cpu_mhz=mhz)
-        assert limits(sysfs) == [mhz * 1000, mhz * 1000]
-        assert cpu.read() == Mode(cpu_mhz=mhz)
-
-
-def test_restore_puts_back_what_was_found_and_may_be_repeated(sysfs):
-    add_cpufreq(sysfs, {0: KHZ, 1: KHZ})
-    sysfs.put(f"{POLICY}/scaling_max_freq", 1_600_000)
-    cpu = HostControl(sysfs)
-    found = cpu.snapshot()
-    cpu.apply(Mode(cpu_mhz=2400), found)
-    assert cpu.restore(found) == []
-    assert cpu.restore(found) == []
-    assert limits(sysfs) == [800_000, 1_600_000]
-    assert limits(sysfs, POLICY[:-1] + "1") == [800_000, 2_400_000]
-
-
-def test_unpinned_clock_reads_as_none(sysfs):
-    add_cpufreq(sysfs)
-    assert HostControl(sysfs).read() == Mode()
 
 
 def test_clamped_value_is_an_error(sysfs):
@@ -83,24 +52,10 @@ def test_refused_value_names_the_reason(sysfs):
         cpu.apply(Mode(cpu_mhz=800), {})
 
 
-def test_restore_that_fails_is_reported(sysfs):
-    add_cpufreq(sysfs)
-    cpu = HostControl(sysfs)
-    found = cpu.snapshot()
-    cpu.apply(Mode(cpu_mhz=800), found)
-    sysfs.deny_writing(f"{POLICY}/scaling_max_freq")
-    (told,) = cpu.restore(found)
-    assert told == f"/{POLICY}/scaling_max_freq refused 2400000: permission denied"
-
-
 def test_read_only_is_a_reason(sysfs):
     add_cpufreq(sysfs)
     sysfs.deny_writing(f"{POLICY}/scaling_min_freq")
     assert "root" in reason(sysfs)
-
-
-def test_no_cpufreq_is_a_reason(sysfs):
-    assert "cpufreq" in reason(sysfs)
 
 
 def test_foreign_content_is_a_reason(sysfs):

@@ -7,7 +7,6 @@ import pytest
 
 from edgetune.devices import device
 from edgetune.devices.device import DEVICES, Device, DeviceKind, Listing, list_devices, open_device
-from edgetune.devices.jetson.device import no_jetson
 from edgetune.devices.nvml.device import missing_nvidia
 from edgetune.errors import DeviceError, ExitCode, InputError
 from edgetune.plugins import Registry
@@ -69,10 +68,6 @@ def test_no_gpu_is_a_device_error(tmp_path: Path) -> None:
 def test_a_gpu_that_is_here_is_not_denied(board: Path) -> None:
     failure = DeviceError("nvidia-ml-py is not installed", "pip install it")
     assert missing_nvidia(failure, board) is failure
-
-
-def test_a_jetson_that_is_not_here_is_said_to_be_none() -> None:
-    assert no_jetson(Path("/")).message == "this machine is not a Jetson"
 
 
 @pytest.mark.parametrize("name", ["nvidia:99", "jetson"])

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetune.artifacts.mode import Mode
 from edgetune.devices.mode_grids import STUDIED_GRIDS, evenly_spaced, grid_levels, modes_of
 from edgetune.devices.modes import parse_modes
 from edgetune.testing.fake_board import make_board
@@ -28,15 +27,6 @@ def test_a_spread_is_even_and_includes_the_ends(count: int, expected: tuple[int,
     assert evenly_spaced(range(1, 10), count) == expected
 
 
-def test_combinations_vary_the_last_knob_fastest() -> None:
-    assert modes_of({"cpu_cores": (1, 2), "gpu_mhz": (300.0, 600.0)}) == [
-        Mode(cpu_cores=1, gpu_mhz=300.0),
-        Mode(cpu_cores=1, gpu_mhz=600.0),
-        Mode(cpu_cores=2, gpu_mhz=300.0),
-        Mode(cpu_cores=2, gpu_mhz=600.0),
-    ]
-
-
 @pytest.mark.parametrize(
     ("sizes", "count", "levels"),
     [
@@ -52,14 +42,6 @@ def test_combinations_vary_the_last_knob_fastest() -> None:
 )
 def test_levels_come_as_close_as_they_can(sizes: tuple[int, ...], count: int, levels: tuple[int, ...]) -> None:
     assert tuple(map(len, grid_levels(_knobs(*sizes), count).values())) == levels
-
-
-def test_one_mode_is_the_highest() -> None:
-    assert modes_of(grid_levels(_knobs(4, 6), 1)) == [Mode(cpu_cores=4, cpu_mhz=6.0)]
-
-
-def test_without_knobs_there_is_one_mode() -> None:
-    assert modes_of(grid_levels({}, 10)) == [Mode()]
 
 
 @settings(deadline=None)

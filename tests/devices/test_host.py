@@ -11,7 +11,6 @@ from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent, ModeControl
 from edgetune.devices.device import LiveSource
 from edgetune.devices.host import host_device, open_host
-from edgetune.errors import DeviceError
 from edgetune.testing.fake_files import KernelFiles
 from fakes.sysfs import RK3588, add_cpufreq, add_rapl
 
@@ -54,12 +53,6 @@ def test_bare_machine_offers_cores_and_says_what_is_missing(sysfs):
     assert not device.simulated
 
 
-def test_default_preset_is_all_cores(sysfs):
-    device = host_device(sysfs)
-    assert modes(device).space.presets["default"] == Mode(cpu_cores=4)
-    assert modes(device).apply(Mode()) == Mode(cpu_cores=4)
-
-
 @pytest.mark.parametrize(
     ("clusters", "mhz"), [(RK3588, 2400), ({0: (800_000, 5_400_000), 12: (800_000, 4_100_000)}, 5400)]
 )
@@ -81,19 +74,6 @@ def test_cores_and_clock_are_set_and_put_back(sysfs):
     assert control.apply(Mode(cpu_cores=2)) == Mode(cpu_cores=2, cpu_mhz=None)
 
 
-@pytest.mark.parametrize("cores", [0, 5])
-def test_cores_it_does_not_have(sysfs, cores):
-    with pytest.raises(DeviceError, match=f"host offers no cpu_cores of {cores}"):
-        modes(host_device(sysfs)).apply(Mode(cpu_cores=cores))
-
-
-def test_knob_it_cannot_set_has_its_reason(sysfs):
-    with pytest.raises(DeviceError, match="cpufreq"):
-        modes(host_device(sysfs)).apply(Mode(cpu_mhz=1600))
-    with pytest.raises(DeviceError, match="no such knob"):
-        modes(host_device(sysfs)).apply(Mode(gpu_mhz=900))
-
-
 @pytest.mark.parametrize("unreadable", [False, True])
 def test_a_clock_that_cannot_be_set_is_no_knob_of_the_mode(sysfs, unreadable):
     add_cpufreq(sysfs)
@@ -111,13 +91,6 @@ def test_drift_is_seen_when_another_program_sets_the_clock(sysfs):
     control.apply(Mode(cpu_cores=4, cpu_mhz=800))
     sysfs.put("sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq", 2_400_000)
     assert control.read() == Mode(cpu_cores=4, cpu_mhz=None)
-
-
-def test_conditions_are_facts_of_this_machine():
-    conditions = open_host().conditions
-    assert conditions["kernel"]
-    assert conditions["onnxruntime"]
-    assert conditions["load_average_1min"] >= 0
 
 
 def test_opening_it_imports_no_heavy_library():

@@ -38,11 +38,6 @@ def test_a_preset_by_any_of_its_names(text: str) -> None:
     assert parse_modes(text, _BOARD) == [_BOARD.presets["MODE_30W"]]
 
 
-@pytest.mark.parametrize("text", ["MAXN,30w", "maxn, MODE_30W", "MAXN,30W,MAXN"])
-def test_several_presets_in_the_order_given(text: str) -> None:
-    assert parse_modes(text, _BOARD) == [_BOARD.presets["MAXN"], _BOARD.presets["MODE_30W"]]
-
-
 @pytest.mark.parametrize(
     ("text", "modes"),
     [
@@ -111,11 +106,6 @@ def test_a_fixed_knob_says_why_it_is_fixed() -> None:
         parse_modes("cpu_mhz=1000", _BARE)
 
 
-def test_a_knob_the_device_lacks_is_an_input_error() -> None:
-    with pytest.raises(InputError, match="this device has no knob cpu_cores"):
-        parse_modes("cpu_cores=4", _TABLE)
-
-
 def test_a_grid_in_full_says_nothing_and_a_smaller_one_says_so() -> None:
     assert select_modes("grid:16", _BOARD).notes == ()
     assert len(parse_modes("grid:16", _BOARD)) == 16
@@ -153,11 +143,6 @@ def test_the_default_is_the_highest_mode_or_the_whole_table() -> None:
     assert default_modes(_BOARD) == [_MAXN]
     assert default_modes(_BARE) == [Mode()]
     assert default_modes(_TABLE) == list(_LISTED)
-
-
-def test_a_device_may_have_a_default_of_its_own() -> None:
-    own = Mode(cpu_cores=4)
-    assert default_modes(ModeSpace({"cpu_cores": (1, 4), "cpu_mhz": (1000.0,)}, {"default": own})) == [own]
 
 
 @pytest.mark.parametrize("text", ["as-found", "all", "grid:7"])

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.device_contract import DeviceContract
-from edgetune.artifacts import io
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
@@ -78,18 +77,6 @@ def test_six_columns_of_csv_are_a_device(tmp_path: Path) -> None:
     assert not device.simulated
 
 
-def test_the_prefix_may_stay_on_the_name(tmp_path: Path) -> None:
-    io.write(Profile(Header.new("profile", 1), _ROWS), tmp_path / "p.parquet")
-    assert open_recorded(f"recorded:{tmp_path / 'p.parquet'}").name == f"recorded:{tmp_path / 'p.parquet'}"
-    with pytest.raises(InputError, match="names no file"):
-        open_recorded("recorded:")
-
-
-def test_every_row_is_found() -> None:
-    device = _device(*_ROWS)
-    assert [_lookup(device, row.point) for row in _ROWS] == list(_ROWS)
-
-
 @settings(deadline=None)
 @given(st.floats(10, 3000), st.floats(-4e-7, 4e-7))
 def test_the_last_digits_of_a_clock_do_not_matter(mhz: float, error: float) -> None:
@@ -123,13 +110,6 @@ def test_a_point_that_is_not_there_is_never_made_up(point: Point, hint: str) -> 
     assert hint in caught.value.hint
 
 
-def test_a_missing_combination_names_what_goes_with_the_rest() -> None:
-    rows = [row for row in _ROWS if (row.gpu_mhz, row.batch_size) != (1300.5, 16)]
-    with pytest.raises(InputError) as caught:
-        _lookup(_device(*rows), Point("net", "train", 16, Mode(gpu_mhz=1300.5, mem_mhz=2133.0)))
-    assert "the nearest gpu_mhz measured there is 726.75" in caught.value.hint
-
-
 def test_the_newest_measurement_of_a_point_stands_and_that_is_said() -> None:
     first, again = _ROWS[0], replace(_ROWS[0], minibatch_s=0.5)
     device = _device(first, _ROWS[1], again)
@@ -147,11 +127,6 @@ def test_a_failed_attempt_does_not_hide_a_measurement() -> None:
     assert _lookup(_device(_ROWS[0], failed), failed.point) == _ROWS[0]
     assert _lookup(_device(failed, _ROWS[0]), failed.point) == _ROWS[0]
     assert _lookup(_device(throttled, failed), failed.point) == failed
-
-
-def test_a_failed_row_is_returned_as_it_failed() -> None:
-    failed = replace(_ROWS[0], minibatch_s=None, status="failed", reason="out of memory")
-    assert _lookup(_device(failed), failed.point).reason == "out of memory"
 
 
 def test_what_can_be_asked_for_is_listed() -> None:
@@ -180,11 +155,6 @@ def test_a_simulated_table_stays_simulated_and_keeps_its_doubts() -> None:
 def test_a_mode_that_was_not_measured_cannot_be_set() -> None:
     with pytest.raises(DeviceError, match=r"the table has no mode GPU 318\.75 MHz"):
         _control(_device(*_ROWS)).apply(Mode(gpu_mhz=318.75))
-
-
-def test_a_table_without_rows_is_no_device() -> None:
-    with pytest.raises(InputError, match="has no rows"):
-        _device()
 
 
 def test_of_two_measurements_the_one_started_last_stands_wherever_it_is_in_the_table():

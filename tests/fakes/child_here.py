@@ -37,7 +37,6 @@ class ChildHere:
 
 
 def run_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do here what ``profile`` measures on this machine, and what is observed of a network by running it."""
     onnxruntime.set_default_logger_severity(4)  # of a real child, what it logs goes into a file
     monkeypatch.setattr("onnxruntime.set_default_logger_severity", lambda level: None)
     monkeypatch.setattr("edgetune.stages.profiling.supervisor.Child", ChildHere)

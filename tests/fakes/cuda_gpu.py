@@ -37,20 +37,7 @@ class IllegalAddressError(Exception):
 
 @dataclass(slots=True)
 class FakeCudaGpu:
-    """One scripted GPU with made-up properties.
-
-    Args:
-        name, uuid: As CUDA returns them.
-        capability: Compute capability.
-        sm_count, threads_per_sm, blocks_per_sm, registers_per_sm, shared_bytes_per_sm: Limits of multiprocessors.
-        threads_per_block, shared_bytes_per_block: Limits of blocks, the latter after an explicit request.
-        clock_khz, memory_clock_khz, memory_bits: Clocks, and width of the memory.
-        memory_bytes: Size of the memory.
-        priorities: Lowest and highest priority of streams.
-        start_ns: Time from a launch on an empty stream to its first block.
-        green: Whether it supports green contexts.
-        green_least, green_step: Smallest number of multiprocessors of a green context, and the step above it.
-    """
+    """One scripted GPU with made-up properties."""
 
     name: str = "Fake CUDA GPU (not hardware)"
     uuid: bytes = bytes(range(16))
@@ -75,17 +62,7 @@ class FakeCudaGpu:
 
 @dataclass(frozen=True, slots=True)
 class FakeLaunch:
-    """One launch.
-
-    Args:
-        symbol: Symbol of the kernel.
-        grid, block: Their dimensions.
-        shared_bytes: Dynamic shared memory.
-        arguments: Bytes of each argument, copied at the launch.
-        priority: Priority of its stream.
-        sm_count: Multiprocessors that its context may use.
-        queued_ns, start_ns, end_ns: Times of the launch, its start and its end; ``NEVER_NS`` for no end.
-    """
+    """One launch."""
 
     symbol: str
     grid: tuple[int, int, int]
@@ -101,16 +78,7 @@ class FakeLaunch:
 
 @dataclass(frozen=True, slots=True)
 class FakeCudaKernel:
-    """The behaviour of a kernel.
-
-    Args:
-        sizes: Sizes of its parameters, bytes.
-        duration_ns: Its duration, by grid and arguments; ``None`` for a kernel that never ends.
-        run: Does its work, called at its end.
-        fails: Code of its failure, which every later call returns too.
-        registers: Registers of a thread.
-        static_shared_bytes: Static shared memory of a block.
-    """
+    """The behaviour of a kernel."""
 
     sizes: tuple[int, ...] = ()
     duration_ns: int | Callable[[tuple[int, int, int], tuple[bytes, ...]], int | None] | None = 1000
@@ -120,16 +88,11 @@ class FakeCudaKernel:
     static_shared_bytes: int = 0
 
     def lasts_ns(self, grid: tuple[int, int, int], arguments: tuple[bytes, ...]) -> int | None:
-        """Return the duration of a launch, ns."""
         return self.duration_ns(grid, arguments) if callable(self.duration_ns) else self.duration_ns
 
 
 class FakeMemory:
-    """Device memory: allocations of bytes, with gaps between them.
-
-    Args:
-        size_bytes: Size of the memory.
-    """
+    """Device memory: allocations of bytes, with gaps between them."""
 
     def __init__(self, size_bytes: int) -> None:
         self._size_bytes = size_bytes
@@ -139,15 +102,12 @@ class FakeMemory:
 
     @property
     def used_bytes(self) -> int:
-        """Size of all allocations, bytes."""
         return sum(part.size for part in self._parts.values())
 
     def allocations(self) -> list[tuple[int, int]]:
-        """Return the address and the size, bytes, of each allocation."""
         return [(base, part.size) for base, part in self._parts.items()]
 
     def allocate(self, size_bytes: int) -> int | None:
-        """Return the address of an allocation; ``None`` without enough memory."""
         if size_bytes + self.used_bytes > self._size_bytes:
             return None
         address = self._next
@@ -157,18 +117,12 @@ class FakeMemory:
         return address
 
     def free(self, address: int) -> bool:
-        """Free an allocation; return false for an address without one."""
         if self._parts.pop(address, None) is None:
             return False
         self._bases.remove(address)
         return True
 
     def view(self, address: int, dtype: Any, count: int) -> np.ndarray[Any, np.dtype[Any]]:
-        """Return memory as an array that can be read and written.
-
-        Raises:
-            IllegalAddressError: a part of it is not allocated.
-        """
         size_bytes = np.dtype(dtype).itemsize * count
         place = bisect_right(self._bases, address) - 1
         base = self._bases[place] if place >= 0 else 0
@@ -199,14 +153,7 @@ class FakeEvent:
 
 @dataclass(slots=True)
 class FakeWork:
-    """The work of one GPU.
-
-    Args:
-        gpu: Its limits.
-        memory: Its memory.
-        kernels: Kernels by symbol; an unknown one takes a microsecond and does nothing.
-        launches: All launches so far, in order.
-    """
+    """The work of one GPU."""
 
     gpu: FakeCudaGpu
     memory: FakeMemory
@@ -221,19 +168,16 @@ class FakeWork:
     """Streams that wait for a value: the address of a word, and what it has to be at least."""
 
     def queue(self, stream: FakeStream, action: Callable[[], None]) -> None:
-        """Do what puts work on a stream now, or once nothing before it is waited for."""
         if stream.held is None:
             action()
         else:
             stream.held.append(action)
 
     def hold(self, stream: FakeStream, address: int, least: int) -> None:
-        """Let a stream wait until a word is at least so much."""
         stream.held = deque()
         self._holds.append((stream, address, least))
 
     def _release(self, now_ns: int) -> None:
-        """Let streams go on whose value is there."""
         for each in list(self._holds):
             stream, address, least = each
             if stream.tail_ns <= now_ns and int(self.memory.view(address, np.uint32, 1)[0]) >= least:
@@ -246,7 +190,6 @@ class FakeWork:
                     stream.held.extend(held)
 
     def launch(self, kernel: FakeCudaKernel, launch: FakeLaunch, stream: FakeStream) -> None:
-        """Queue a launch on a stream and set its times."""
         lasts_ns = kernel.lasts_ns(launch.grid, launch.arguments)
         start_ns = max(launch.queued_ns + self.gpu.start_ns, stream.tail_ns)
         end_ns = NEVER_NS if lasts_ns is None or start_ns >= NEVER_NS else start_ns + lasts_ns
@@ -265,18 +208,9 @@ class FakeWork:
         self._put(stream, end_ns, end)
 
     def put(self, stream: FakeStream, now_ns: int, lasts_ns: int, end: Callable[[], int]) -> None:
-        """Queue other work on a stream.
-
-        Args:
-            stream: The stream.
-            now_ns: The present time.
-            lasts_ns: Duration of the work.
-            end: Does the work, called at its end; returns the code of its failure, or 0.
-        """
         self._put(stream, min(NEVER_NS, max(now_ns, stream.tail_ns) + lasts_ns), end)
 
     def catch_up(self, now_ns: int) -> None:
-        """Complete all work that ends until now; after a failed kernel, none."""
         while not self.failed:
             while not self.failed and self._pending and self._pending[0][0] <= now_ns:
                 at_ns, _, end = heapq.heappop(self._pending)

@@ -82,14 +82,7 @@ class CUdevResourceType(IntEnum):
 
 @dataclass(slots=True, eq=False)
 class Handle:
-    """A handle of any kind.
-
-    Args:
-        kind: Kind of its object.
-        what: The object.
-        context: Context that made it; ``None`` for an object without a context.
-        alive: False once it is destroyed.
-    """
+    """A handle of any kind."""
 
     kind: Kind
     what: Any
@@ -102,13 +95,7 @@ class Handle:
 
 @dataclass(slots=True)
 class FakeContext:
-    """A primary context, or a green one.
-
-    Args:
-        work: Work of its GPU.
-        sm_count: Multiprocessors that it may use.
-        retained: Number of retains without a release.
-    """
+    """A primary context, or a green one."""
 
     work: FakeWork
     sm_count: int
@@ -139,7 +126,6 @@ def refuse(code: int, *, when: bool) -> None:
 
 
 def handle_of(handle: Handle, kind: Kind) -> Any:
-    """Return the object of a handle; a destroyed handle is refused."""
     check_type(handle, Handle)
     if handle.kind != kind or not handle.alive or (handle.context is not None and not handle.context.alive):
         raise RefusedError(codes.INVALID_HANDLE)
@@ -147,6 +133,5 @@ def handle_of(handle: Handle, kind: Kind) -> Any:
 
 
 def check_type(value: object, kind: type) -> None:
-    """Refuse arguments that cuda-bindings refuse before the call of the driver."""
     if not isinstance(value, kind):
         raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")

@@ -22,15 +22,7 @@ _NOT_SCRIPTED = Absent("not scripted")
 
 @dataclass(slots=True)
 class FakePower:
-    """A sensor whose readings are exact means of a waveform.
-
-    Args:
-        clock: The device's clock.
-        energy_j: Returns the energy used until a time in seconds; readings are its differences.
-        refresh_s, settle_s: As for a real sensor.
-        limit: Number of readings before it stops.
-        failure: Reason of the stop, if it reports one.
-    """
+    """A sensor whose readings are exact means of a waveform."""
 
     clock: FakeClock
     energy_j: Callable[[float], float]
@@ -42,7 +34,6 @@ class FakePower:
 
     @contextmanager
     def record(self) -> Iterator[_FakeRecording]:
-        """Record readings until the context closes."""
         recording = _FakeRecording(self, self.clock.now_ns())
         yield recording
         recording.end_ns = self.clock.now_ns()
@@ -56,12 +47,10 @@ class _FakeRecording:
 
     @property
     def failure(self) -> str | None:
-        """Reason of the end of the readings."""
         return self.power.failure
 
     @property
     def readings(self) -> Sequence[PowerReading]:
-        """One reading at the end of each past refresh interval."""
         end_ns = self.power.clock.now_ns() if self.end_ns is None else self.end_ns
         step_ns = round(self.power.refresh_s * 1e9)
         times = range(self.start_ns + step_ns, end_ns + 1, step_ns)
@@ -74,12 +63,7 @@ class _FakeRecording:
 
 @dataclass(slots=True)
 class FakeModes:
-    """Mode control that accepts every mode, or returns scripted modes.
-
-    Args:
-        answer: Mode read back after a request.
-        drift: Modes read after each measurement; then the applied mode.
-    """
+    """Mode control that accepts every mode, or returns scripted modes."""
 
     answer: Callable[[Mode], Mode] = lambda mode: mode
     drift: list[Mode] = field(default_factory=list)
@@ -88,16 +72,13 @@ class FakeModes:
     space: ModeSpace = field(default_factory=lambda: ModeSpace(knobs={"gpu_mhz": (300.0, 600.0, 900.0)}))
 
     def apply(self, mode: Mode) -> Mode:
-        """Record the mode and return the scripted one."""
         self.applied.append(mode)
         return self.answer(mode)
 
     def read(self) -> Mode:
-        """Return the next scripted drift, else the applied mode."""
         return self.drift.pop(0) if self.drift else self.answer(self.applied[-1])
 
     def restore(self) -> None:
-        """Count the calls."""
         self.restored += 1
 
 
@@ -108,7 +89,6 @@ class FakeThrottle:
     counts: list[int]
 
     def read(self) -> int:
-        """Return the next count."""
         return self.counts.pop(0) if len(self.counts) > 1 else self.counts[0]
 
 
@@ -119,19 +99,11 @@ class FakeThermometer:
     degrees_c: list[float | None]
 
     def read_c(self) -> float | None:
-        """Return the next temperature."""
         return self.degrees_c.pop(0) if len(self.degrees_c) > 1 else self.degrees_c[0]
 
 
 class FakeRunner:
-    """Minibatches with scripted durations.
-
-    Args:
-        clock: The device's clock.
-        duration_ns: Duration of the n-th minibatch since the runner was opened.
-        gap_ns: Time lost between calls.
-        fails_with: Raised at the first run.
-    """
+    """Minibatches with scripted durations."""
 
     def __init__(
         self,
@@ -149,7 +121,6 @@ class FakeRunner:
         self.closed = False
 
     def run(self, minibatches: int) -> Minibatches:
-        """Advance the clock by a number of minibatches."""
         if self._fails_with is not None:
             raise self._fails_with
         done = sum(self.calls)
@@ -164,7 +135,6 @@ class FakeRunner:
         return Minibatches(start_ns, end_ns)
 
     def close(self) -> None:
-        """Record the call."""
         self.closed = True
 
 
@@ -175,7 +145,6 @@ class FakeSource:
         self._open_runner = open_runner
 
     def open(self, ops: OpsTable) -> Runner:
-        """Return a runner for an operator table."""
         return self._open_runner(ops)
 
 
@@ -189,7 +158,6 @@ def fake_device(
     throttle: FakeThrottle | Absent = _NOT_SCRIPTED,
     load: CpuLoad | None = None,
 ) -> Device:
-    """Return a device of scripted parts."""
     return Device(
         name="fake",
         description="scripted for a test",

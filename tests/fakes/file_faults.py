@@ -27,15 +27,7 @@ class Patch(Protocol):
 
 
 class Faults:
-    """Counts operations and makes one fail.
-
-    Args:
-        patch: Replaces the operations.
-        at: Number of the failing operation, from 0; ``None`` for none.
-        fault: Kind of failure: ``EIO``, ``ENOSPC`` and ``EDQUOT`` before the operation, ``late EIO`` after it;
-            ``short`` writes a part and returns its size; ``half`` writes a part and fails; after a ``crash`` nothing
-            works.
-    """
+    """Counts operations and makes one fail."""
 
     def __init__(self, patch: Patch, at: int | None = None, fault: str = "EIO") -> None:
         self.done: list[str] = []
@@ -60,7 +52,6 @@ class Faults:
         return operation
 
     def _writes(self, real: Callable[..., Any], descriptor: int, data: memoryview) -> Any:
-        """Write a part, or nothing."""
         if self._fault in ("short", "half", "crash"):
             count = real(descriptor, data[: len(data) // 2])
             if self._fault == "short":

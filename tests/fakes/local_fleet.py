@@ -20,7 +20,6 @@ _SCRIPT = "import sys; del sys.path[0]; from edgetune.cli.main import main; main
 
 
 def until(done: Callable[[], object], what: str, patience_s: float = _PATIENCE_S) -> None:
-    """Wait until a condition holds."""
     give_up_s = time.monotonic() + patience_s
     while not done():
         if time.monotonic() > give_up_s:
@@ -29,13 +28,7 @@ def until(done: Callable[[], object], what: str, patience_s: float = _PATIENCE_S
 
 
 class LocalFleet:
-    """A scheduler and boards on this machine; a context manager that ends all of them.
-
-    Args:
-        folder: For the logs, the certificate and the state of each board.
-        tls: Whether the scheduler has a certificate, which it then makes.
-        environment: Further variables of all processes.
-    """
+    """A scheduler and boards on this machine; a context manager that ends all of them."""
 
     def __init__(self, folder: Path, *, tls: bool = False, environment: dict[str, str] | None = None) -> None:
         self.folder, self.tls, self.port = folder, tls, 0
@@ -61,7 +54,6 @@ class LocalFleet:
         return f"fleet:{self.url}" + (f"?tls={self.folder / 'certs'}" if self.tls else "")
 
     def run(self, *words: str, name: str, before: Sequence[str] = (), **environment: str) -> subprocess.Popen[bytes]:
-        """Start a command of edgetune, its output in a log; another command may run it, see ``tunnel``."""
         with (self.folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
                 [*before, sys.executable, "-c", _SCRIPT, *words], stdout=log, stderr=log, cwd=self.folder,
@@ -73,7 +65,6 @@ class LocalFleet:
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def start(self) -> None:
-        """Start the scheduler, on the same port as before."""
         before = self.log("scheduler").count("the fleet is at")
         safe = ("--tls", "certs") if self.tls else ("--no-tls",)
         self.scheduler = self.run(
@@ -86,7 +77,6 @@ class LocalFleet:
         self, name: str, *words: str, wait: bool = True, limit_kib: int | None = None, before: Sequence[str] = (),
         **environment: str,
     ) -> None:  # fmt: skip
-        """Have a board join; ``limit_kib`` limits the size of each file that it writes, as a full disk does."""
         safe = ("--tls", "certs") if self.tls else ()
         state = {"XDG_STATE_HOME": str(self.folder / f"state-{name}"), **environment}
         command = ("fleet", "join", self.url, *safe, "--board", name, *words)
@@ -100,7 +90,6 @@ class LocalFleet:
             until(lambda: "has joined" in self.log(name), f"{name} has not joined: {self.log(name)}")
 
     def worker(self, name: str) -> int | None:
-        """Return the process of a board's worker, which the nanny has begun."""
         for pid in descendants(self.boards[name].pid):
             with suppress(OSError):
                 if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -108,7 +97,6 @@ class LocalFleet:
         return None
 
     def signal_worker(self, name: str, number: int) -> bool:
-        """Send a signal to a board's worker, if it is there."""
         pid = self.worker(name)
         with suppress(ProcessLookupError):
             if pid is not None:
@@ -117,7 +105,6 @@ class LocalFleet:
         return False
 
     def edgetune(self, *words: str, timeout_s: float = 300.0) -> subprocess.CompletedProcess[str]:
-        """Run a command of edgetune to its end."""
         return subprocess.run(
             [sys.executable, "-c", _SCRIPT, *words], capture_output=True, text=True, cwd=self.folder,
             env=self.environment, timeout=timeout_s, check=False,
@@ -125,7 +112,6 @@ class LocalFleet:
 
     @staticmethod
     def end(process: subprocess.Popen[bytes], *, patience_s: float = 30.0) -> None:
-        """End a process in order, else at once."""
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             try:
@@ -136,5 +122,4 @@ class LocalFleet:
 
 
 def words_of(device: str, modes: str, sizes: Sequence[int] = (1,)) -> list[str]:
-    """Return the options of a sweep."""
     return ["--device", device, "--modes", modes, "--batch-sizes", ",".join(map(str, sizes))]

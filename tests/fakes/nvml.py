@@ -38,34 +38,7 @@ class FakeNvmlError(Exception):
 
 @dataclass(slots=True)
 class FakeGpu:
-    """One scripted GPU; a test changes its fields to change its behaviour.
-
-    Args:
-        name, uuid, architecture: As NVML returns them.
-        clocks_mhz: Graphics clocks by memory clock, MHz.
-        limits_mw: Lowest, default and highest power limit, mW.
-        limit_mw: The present power limit.
-        enforced_mw: Another limit, e.g. out of band; ``None`` when there is none.
-        idle_w: Power at no clock.
-        load: Share of the time that it is busy, 0 to 1.
-        energy_j: Returns the energy used until a time in seconds, instead of the model of power.
-        refresh_ns: Interval at which its energy and power are renewed.
-        averaging_ns: Interval that its power reading averages; 0 for none (GA100, and before Ampere).
-        temperature_c, memory_c: Its temperatures; ``None`` for a memory without a sensor.
-        reasons: Bit mask of the reasons for lower clocks.
-        thermal_ns: Accumulated time of throttling by heat.
-        processes: Ids of the processes that compute on it.
-        mig, persistence: Modes that edgetune must not change.
-        graphics_lock, memory_lock: The locks, which real NVML does not return.
-        ignores_locks: Whether a lock succeeds without effect.
-        rounds_mw: Rounds a requested power limit.
-        unsupported: Functions, and field numbers, that answer "not supported".
-        errors: Functions that answer another error, by its code.
-        missing: Functions that its driver lacks.
-        denied: Whether settings are refused, as to users other than root.
-        lost: Whether it has fallen off the bus.
-        calls: Successful settings, in order.
-    """
+    """One scripted GPU; a test changes its fields to change its behaviour."""
 
     name: str = "Fake GPU (not hardware)"
     uuid: str = "GPU-fa4e0000-0000-0000-0000-000000000000"
@@ -102,26 +75,22 @@ class FakeGpu:
 
     @property
     def memory_mhz(self) -> int:
-        """The present memory clock: the lock, else the highest."""
         highest = max(self.clocks_mhz, default=0)
         return highest if self.memory_lock is None or self.ignores_locks else self.memory_lock[1]
 
     @property
     def graphics_mhz(self) -> int:
-        """The present graphics clock: the lock, else the highest at the memory clock."""
         highest = max(self.clocks_mhz.get(self.memory_mhz, (0,)))
         return highest if self.graphics_lock is None or self.ignores_locks else min(highest, self.graphics_lock[1])
 
     @property
     def power_w(self) -> float:
-        """Present power by a made-up law: the square of the graphics clock, a fifth of it the memory's, capped."""
         graphics = self.graphics_mhz / max((max(clocks) for clocks in self.clocks_mhz.values()), default=1)
         memory = self.memory_mhz / max(self.clocks_mhz, default=1)
         dynamic_w = (_FULL_W - self.idle_w) * self.load * (0.8 * graphics**2 + 0.2 * memory)
         return min(self.idle_w + dynamic_w, self.limit_mw / 1e3)
 
     def energy_until_j(self, time_ns: int) -> float:
-        """Return the energy used until a time, J."""
         if self.energy_j is not None:
             return self.energy_j(time_ns / 1e9)
         ends = [start_ns for start_ns, _ in self._spent[1:]] + [time_ns]
@@ -129,18 +98,15 @@ class FakeGpu:
         return sum(power_w * max(0, min(end, time_ns) - start_ns) / 1e9 for (start_ns, power_w), end in spans)
 
     def note_power(self, now_ns: int) -> None:
-        """Begin another span of constant power."""
         self._spent.append((now_ns, self.power_w))
 
 
 def jetson_gpu() -> FakeGpu:
-    """Return the GPU of a Jetson Orin as NVML shows it there."""
     kept = {f"nvmlDeviceGet{what}" for what in ("Count", "HandleByIndex", "Name", "UUID")}
     return FakeGpu(name="Orin (nvgpu)", unsupported={n for n in vars(FakeNvml) if n.startswith("nvmlDevice")} - kept)
 
 
 def virtual_gpu() -> FakeGpu:
-    """Return a virtual GPU, which reports neither power nor temperature nor clocks."""
     silent = ("TotalEnergyConsumption", "PowerUsage", "FieldValues", "Temperature", "TemperatureV", "ViolationStatus")
     clocks = ("SupportedMemoryClocks", "SupportedGraphicsClocks", "CurrentClocksEventReasons")
     limits = ("PowerManagementLimit", "PowerManagementLimitConstraints", "CurrentClocksThrottleReasons")
@@ -148,7 +114,6 @@ def virtual_gpu() -> FakeGpu:
 
 
 def _answered(method: _Method) -> _Method:
-    """Fail a call unless the library is initialised and the GPU is present, has the function and permits it."""
     name = method.__name__
     sets = name.startswith(("nvmlDeviceSet", "nvmlDeviceReset"))
 
@@ -176,13 +141,7 @@ def _answered(method: _Method) -> _Method:
 
 
 class FakeNvml:
-    """Takes the place of the module ``pynvml``; a handle is the ``FakeGpu`` itself.
-
-    Args:
-        gpus: The GPUs of the machine.
-        clock: Drives the counters; the device needs the same clock.
-        fails_with: Error code of ``nvmlInit``, e.g. ``DRIVER_NOT_LOADED``.
-    """
+    """Takes the place of the module ``pynvml``; a handle is the ``FakeGpu`` itself."""
 
     NVMLError = FakeNvmlError
 
@@ -195,27 +154,22 @@ class FakeNvml:
             gpu.note_power(0)
 
     def nvmlInit(self) -> None:
-        """Initialise, or fail as scripted."""
         if self._fails_with is not None:
             raise FakeNvmlError(self._fails_with)
         self.initialised = True
 
     def nvmlSystemGetDriverVersion(self) -> str:
-        """Return a version that no driver has."""
         return "0.0.fake"
 
     def nvmlSystemGetCudaDriverVersion(self) -> int:
-        """Return CUDA 12.4 as NVML writes it."""
         return 12040
 
     def nvmlDeviceGetCount(self) -> int:
-        """Return the number of GPUs."""
         if not self.initialised:
             raise FakeNvmlError(UNINITIALISED)
         return len(self.gpus)
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> FakeGpu:
-        """Return one GPU."""
         if not 0 <= index < len(self.gpus):
             raise FakeNvmlError(INVALID_ARGUMENT)
         if self.gpus[index].lost:
@@ -223,166 +177,68 @@ class FakeNvml:
         return self.gpus[index]
 
     @_answered
-    def nvmlDeviceGetName(self, handle: FakeGpu) -> str:
-        """Return its name."""
-        return handle.name
-
-    @_answered
-    def nvmlDeviceGetUUID(self, handle: FakeGpu) -> str:
-        """Return its UUID."""
-        return handle.uuid
-
-    @_answered
-    def nvmlDeviceGetArchitecture(self, device: FakeGpu) -> int:
-        """Return its architecture."""
-        return device.architecture
-
-    @_answered
-    def nvmlDeviceGetVbiosVersion(self, handle: FakeGpu) -> str:
-        """Return a version that no card has."""
-        return "00.00.00.00.00"
-
-    @_answered
     def nvmlDeviceGetPciInfo(self, handle: FakeGpu) -> SimpleNamespace:
-        """Return bus and device."""
         return SimpleNamespace(busId=f"00000000:{self.gpus.index(handle) + 1:02X}:00.0", pciDeviceId=0x000010DE)
 
     @_answered
-    def nvmlDeviceGetMemoryInfo(self, handle: FakeGpu) -> SimpleNamespace:
-        """Return its memory, bytes."""
-        return SimpleNamespace(total=8 << 30, free=7 << 30, used=1 << 30)
-
-    @_answered
-    def nvmlDeviceGetUtilizationRates(self, handle: FakeGpu) -> SimpleNamespace:
-        """Return its load, percent."""
-        return SimpleNamespace(gpu=round(100 * handle.load), memory=round(50 * handle.load))
-
-    @_answered
-    def nvmlDeviceGetPersistenceMode(self, handle: FakeGpu) -> int:
-        """Return 0 or 1."""
-        return int(handle.persistence)
-
-    @_answered
     def nvmlDeviceGetMigMode(self, device: FakeGpu) -> list[int]:
-        """Return the present and the pending mode; Ampere and newer."""
         if device.architecture < AMPERE:
             raise FakeNvmlError(codes.NOT_SUPPORTED)
         return [int(device.mig), int(device.mig)]
 
     @_answered
-    def nvmlDeviceGetComputeRunningProcesses(self, handle: FakeGpu) -> list[SimpleNamespace]:
-        """Return the processes that compute on it."""
-        return [SimpleNamespace(pid=pid, usedGpuMemory=1 << 20) for pid in handle.processes]
-
-    @_answered
     def nvmlDeviceGetTotalEnergyConsumption(self, handle: FakeGpu) -> int:
-        """Return mJ as of the last renewal; Volta and newer."""
         if handle.architecture < VOLTA:
             raise FakeNvmlError(codes.NOT_SUPPORTED)
         return int(round(handle.energy_until_j(self._renewed_ns(handle)) * 1e3, 6))
 
     @_answered
     def nvmlDeviceGetPowerUsage(self, handle: FakeGpu) -> int:
-        """Return mW as of the last renewal: a mean where the architecture averages."""
         return self._mean_mw(handle, handle.averaging_ns or handle.refresh_ns)
 
     @_answered
     def nvmlDeviceGetFieldValues(self, handle: FakeGpu, fieldIds: Sequence[int]) -> list[SimpleNamespace]:
-        """Return one answer for each field, with an error code of its own."""
         return [self._field(handle, identifier) for identifier in fieldIds]
 
     @_answered
-    def nvmlDeviceGetTemperature(self, handle: FakeGpu, sensor: int) -> int:
-        """Return degrees Celsius."""
-        return handle.temperature_c
-
-    @_answered
-    def nvmlDeviceGetTemperatureV(self, handle: FakeGpu, sensor: int) -> int:
-        """Return degrees Celsius; the newer name."""
-        return handle.temperature_c
-
-    @_answered
-    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: FakeGpu) -> int:
-        """Return the present reasons for lower clocks."""
-        return handle.reasons
-
-    @_answered
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: FakeGpu) -> int:
-        """Return the same under the older name."""
-        return handle.reasons
-
-    @_answered
     def nvmlDeviceGetViolationStatus(self, device: FakeGpu, perfPolicyType: int) -> SimpleNamespace:
-        """Return the time that a policy has lowered its clocks, ns; here only heat does."""
         held_ns = device.thermal_ns if perfPolicyType == 1 else 0
         return SimpleNamespace(referenceTime=self.clock.now_ns() // 1000, violationTime=held_ns)
 
     @_answered
-    def nvmlDeviceGetSupportedMemoryClocks(self, handle: FakeGpu) -> list[int]:
-        """Return its memory clocks, highest first."""
-        return sorted(handle.clocks_mhz, reverse=True)
-
-    @_answered
     def nvmlDeviceGetSupportedGraphicsClocks(self, handle: FakeGpu, memoryClockMHz: int) -> list[int]:
-        """Return the graphics clocks at a memory clock, highest first."""
         if memoryClockMHz not in handle.clocks_mhz:
             raise FakeNvmlError(INVALID_ARGUMENT)
         return sorted(handle.clocks_mhz[memoryClockMHz], reverse=True)
 
     @_answered
     def nvmlDeviceGetClockInfo(self, handle: FakeGpu, type: int) -> int:
-        """Return a present clock."""
         return handle.memory_mhz if type == MEMORY_CLOCK else handle.graphics_mhz
 
     @_answered
-    def nvmlDeviceGetPowerManagementLimit(self, handle: FakeGpu) -> int:
-        """Return the power limit, mW."""
-        return handle.limit_mw
-
-    @_answered
-    def nvmlDeviceGetPowerManagementDefaultLimit(self, handle: FakeGpu) -> int:
-        """Return the default power limit, mW."""
-        return handle.limits_mw[1]
-
-    @_answered
-    def nvmlDeviceGetPowerManagementLimitConstraints(self, handle: FakeGpu) -> list[int]:
-        """Return the lowest and the highest power limit, mW."""
-        return [handle.limits_mw[0], handle.limits_mw[2]]
-
-    @_answered
-    def nvmlDeviceGetEnforcedPowerLimit(self, handle: FakeGpu) -> int:
-        """Return the lowest of all limits, mW."""
-        return handle.limit_mw if handle.enforced_mw is None else min(handle.limit_mw, handle.enforced_mw)
-
-    @_answered
     def nvmlDeviceSetPowerManagementLimit(self, handle: FakeGpu, limit: int) -> None:
-        """Set the power limit; root only."""
         if not handle.limits_mw[0] <= limit <= handle.limits_mw[2]:
             raise FakeNvmlError(INVALID_ARGUMENT)
         handle.limit_mw = handle.rounds_mw(limit)
 
     @_answered
     def nvmlDeviceSetGpuLockedClocks(self, handle: FakeGpu, minGpuClockMHz: int, maxGpuClockMHz: int) -> None:
-        """Lock the graphics clock; root only, Volta and newer."""
         if handle.architecture < VOLTA:
             raise FakeNvmlError(codes.NOT_SUPPORTED)
         handle.graphics_lock = (minGpuClockMHz, maxGpuClockMHz)
 
     @_answered
     def nvmlDeviceResetGpuLockedClocks(self, handle: FakeGpu) -> None:
-        """Unlock it; root only."""
         handle.graphics_lock = None
 
     @_answered
     def nvmlDeviceSetMemoryLockedClocks(self, handle: FakeGpu, minMemClockMHz: int, maxMemClockMHz: int) -> None:
-        """Lock the memory clock; root only, Ampere and newer."""
         if handle.architecture < AMPERE:
             raise FakeNvmlError(codes.NOT_SUPPORTED)
         handle.memory_lock = (minMemClockMHz, maxMemClockMHz)
 
     @_answered
     def nvmlDeviceResetMemoryLockedClocks(self, handle: FakeGpu) -> None:
-        """Unlock it; root only."""
         handle.memory_lock = None
 
     def _renewed_ns(self, gpu: FakeGpu) -> int:
@@ -401,3 +257,33 @@ class FakeNvml:
         value = None if identifier in gpu.unsupported else values.get(identifier)
         code = codes.NOT_SUPPORTED if value is None else 0
         return SimpleNamespace(nvmlReturn=code, valueType=1, value=SimpleNamespace(uiVal=value))
+
+
+_SHOWN: dict[str, Callable[[FakeGpu], Any]] = {
+    "Name": lambda gpu: gpu.name,
+    "UUID": lambda gpu: gpu.uuid,
+    "Architecture": lambda gpu: gpu.architecture,
+    "VbiosVersion": lambda _: "00.00.00.00.00",
+    "MemoryInfo": lambda _: SimpleNamespace(total=8 << 30, free=7 << 30, used=1 << 30),
+    "UtilizationRates": lambda gpu: SimpleNamespace(gpu=round(100 * gpu.load), memory=round(50 * gpu.load)),
+    "PersistenceMode": lambda gpu: int(gpu.persistence),
+    "ComputeRunningProcesses": lambda gpu: [SimpleNamespace(pid=pid, usedGpuMemory=1 << 20) for pid in gpu.processes],
+    "Temperature": lambda gpu: gpu.temperature_c,
+    "TemperatureV": lambda gpu: gpu.temperature_c,
+    "CurrentClocksEventReasons": lambda gpu: gpu.reasons,
+    "CurrentClocksThrottleReasons": lambda gpu: gpu.reasons,
+    "SupportedMemoryClocks": lambda gpu: sorted(gpu.clocks_mhz, reverse=True),
+    "PowerManagementLimit": lambda gpu: gpu.limit_mw,
+    "PowerManagementDefaultLimit": lambda gpu: gpu.limits_mw[1],
+    "PowerManagementLimitConstraints": lambda gpu: [gpu.limits_mw[0], gpu.limits_mw[2]],
+    "EnforcedPowerLimit": lambda gpu: min(gpu.limit_mw, gpu.limit_mw if gpu.enforced_mw is None else gpu.enforced_mw),
+}
+"""What ``nvmlDeviceGetNAME`` returns, by ``NAME``."""
+
+for _name, _answer in _SHOWN.items():
+
+    def _shown(self: FakeNvml, gpu: FakeGpu, *_: Any, answer: Callable[[FakeGpu], Any] = _answer) -> Any:
+        return answer(gpu)
+
+    _shown.__name__ = f"nvmlDeviceGet{_name}"
+    setattr(FakeNvml, _shown.__name__, _answered(_shown))

@@ -59,7 +59,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.state["now"] -= 1
 
     def _refusal(self, asked: dict[str, object]) -> tuple[int, bytes] | None:
-        """Return the status and the words of a server that wants a key, other fields or a template."""
         given = self.headers.get("Authorization", "")
         if self.how == "key" and given != "Bearer secret":
             return 401, f"Invalid API key: {given}".encode()
@@ -77,7 +76,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _tokenize(self, text: str) -> None:
-        """Answer as llama.cpp, with a token at the beginning and two for each word."""
         if self.how != "tokenizer":
             self._end(*((200, b'{"tokens": [' + b"1," * (1 << 20) + b"1]}") if self.how == "long tokens" else (404,)))
             return
@@ -122,14 +120,12 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Report an error, unless the client has gone."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
 
 @contextlib.contextmanager
 def serving(how: str = "good", certificate: Path | None = None, port: int = 0) -> Iterator[tuple[str, list[str]]]:
-    """Serve on a free port; yield the address and the prompts received so far."""
     prompts: list[str] = []
     handler = type("Handler", (_Handler,), {"how": how, "prompts": prompts, "state": {"now": 0}})
     server = _Server(("127.0.0.1", port), handler)
@@ -149,7 +145,6 @@ def serving(how: str = "good", certificate: Path | None = None, port: int = 0) -
 
 @contextlib.contextmanager
 def answering(data: bytes) -> Iterator[str]:
-    """Answer one request with these bytes, header included, and close; yield the address."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:

@@ -7,13 +7,7 @@ _OTHERS = 4242
 
 
 class FakeProc:
-    """CPUs whose time a test divides among processes; the files below ``root`` follow.
-
-    Args:
-        root: Folder in which ``proc`` is made.
-        cpus: Number of CPUs.
-        own: Id of our process.
-    """
+    """CPUs whose time a test divides among processes; the files below ``root`` follow."""
 
     def __init__(self, root: Path, cpus: int = 2, own: int = 100) -> None:
         self._root = root
@@ -26,12 +20,10 @@ class FakeProc:
         self.start(_OTHERS, 1, "tmux: server (1)")
 
     def start(self, process: int, parent: int, name: str = "worker") -> None:
-        """Start a process with no CPU time."""
         self._processes[process] = (parent, name, 0.0, 0.0)
         self._write()
 
     def end(self, process: int) -> None:
-        """End a process; its parent, which has waited for it, takes over its time."""
         parent, _, used_s, waited_s = self._processes.pop(process)
         above, name, own_s, before_s = self._processes[parent]
         self._processes[parent] = (above, name, own_s, before_s + used_s + waited_s)
@@ -40,20 +32,12 @@ class FakeProc:
         self._write()
 
     def off(self, cpu: int) -> None:
-        """Switch a CPU off, which removes its line."""
         del self._cpus[cpu]
         self._write()
 
     def pass_s(
         self, seconds: float, *, own: float = 0.0, others: float = 0.0, steal: float = 0.0, by: int | None = None
     ) -> None:
-        """Advance the time of every CPU, with shares for our processes, other processes and other machines.
-
-        Args:
-            seconds: Duration.
-            own, others, steal: Shares, whose sum is 0 to 1; the rest is idle.
-            by: The process of ours that works; by default the first.
-        """
         for spent in self._cpus.values():
             spent["own"] += own * seconds
             spent["others"] += others * seconds
@@ -81,7 +65,6 @@ class FakeProc:
 
 
 def _cpu_line(name: str, spent: list[dict[str, float]]) -> str:
-    """Return a line of user, nice, system, idle, iowait, irq, softirq, steal, guest and guest_nice."""
     user, idle, steal = (
         _ticks(sum(sum(each[kind] for kind in kinds) for each in spent))
         for kinds in (("own", "others"), ("idle",), ("steal",))

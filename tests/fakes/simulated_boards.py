@@ -20,21 +20,13 @@ HEADER = Header.new(KIND, VERSION, conditions={"device": "board", "simulated": T
 
 
 def points_of(modes: int, sizes: tuple[int, ...] = (1,)) -> list[Point]:
-    """Return points of so many modes."""
     clocks = [100.0 + 100.0 * mode / modes for mode in range(modes)]
     return [Point("net", "infer", size, Mode(gpu_mhz=mhz)) for mhz in clocks for size in sizes]
 
 
 @dataclass
 class SimulatedBoards:
-    """Boards that take ``100 / gpu_mhz`` seconds times their factor for each visit, and keep a journal each.
-
-    Args:
-        slower: The factor of each board.
-        points: What the options of a sweep select on them.
-        fails: Returns why a board fails at a visit, ``died`` if its worker ends; empty if it does not.
-        table: Whether replies have tables, which take milliseconds to write and to read.
-    """
+    """Boards that take ``100 / gpu_mhz`` seconds times their factor for each visit, and keep a journal each."""
 
     slower: dict[str, float]
     points: list[Point]

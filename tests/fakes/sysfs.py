@@ -19,13 +19,7 @@ RK3588 = {
 def add_cpufreq(
     sysfs: KernelFiles, clusters: Mapping[int, Sequence[int]] = ONE_CLUSTER, *, boost: int | None = None
 ) -> None:
-    """Add cpufreq policies that refuse, as Linux 4.9 does, to let minimum pass maximum.
-
-    Args:
-        sysfs: Where.
-        clusters: Clocks of each policy, kHz, ascending, by its number.
-        boost: Content of the ``boost`` file of acpi-cpufreq, whose highest clock stands for all boost clocks.
-    """
+    """Add cpufreq policies that refuse, as Linux 4.9 does, to let minimum pass maximum."""
     for number, khz in clusters.items():
         folder = f"{CPUFREQ}/policy{number}"
         sysfs.put(f"{folder}/scaling_available_frequencies", " ".join(map(str, reversed(khz))))
@@ -61,15 +55,7 @@ def add_rapl(
     memory: bool = False,
     mirrored: bool = False,
 ) -> list[str]:
-    """Add CPU packages, the first with its core domain and optional memory; return the folders that a sensor counts.
-
-    Args:
-        sysfs: Where.
-        packages: Their names, or those of their dies.
-        energy_uj, range_uj: The counters and where they wrap around.
-        memory: Whether the first package counts its memory.
-        mirrored: Whether the dies of a package all show the counter of its first, as AMD's Zen 1 and 2 do.
-    """
+    """Add CPU packages, the first with its core domain and optional memory; return the folders that a sensor counts."""
     zones = {f"intel-rapl:{number}": name for number, name in enumerate(packages)}
     zones |= {"intel-rapl:0:0": "core"} | ({"intel-rapl:0:1": "dram"} if memory else {})
     first: dict[str, str] = {}

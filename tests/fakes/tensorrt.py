@@ -252,16 +252,7 @@ class Builder:
 
 
 def plan(inputs, outputs, *, profiles=None, version=None, compute=None, model="Orin", host=(), flags=(), formats=None):
-    """Return a serialised engine.
-
-    Args:
-        inputs, outputs: Shape, with -1 for an open size, and type of each tensor.
-        profiles: Smallest, usual and largest shape of each open input, one dictionary for each profile.
-        version, compute, model: TensorRT and GPU for which it was built.
-        host: Inputs that decide shapes.
-        flags: Names of the flags of its builder.
-        formats: Layout of each tensor that is not in rows.
-    """
+    """Return a serialised engine."""
     described = {
         "inputs": inputs, "outputs": outputs, "profiles": profiles or [{}], "version": version or __version__,
         "compute": compute or COMPUTE, "model": model, "host": list(host), "flags": list(flags),

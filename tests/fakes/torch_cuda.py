@@ -45,14 +45,7 @@ _TF32_BITS_DROPPED = 13
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One queued kernel.
-
-    Args:
-        name: The operator, e.g. ``mm``.
-        precision: Precision of its arithmetic, the flag for TF32 included.
-        flops, bytes_moved: Its work.
-        start_ns, end_ns: Times of its start and its end.
-    """
+    """One queued kernel."""
 
     name: str
     precision: str
@@ -64,13 +57,7 @@ class Launch:
 
 @dataclass(slots=True)
 class Roofs:
-    """The made-up roofs and energies of the fake.
-
-    Args:
-        flops_per_s: Compute roof by precision.
-        bytes_per_s: Memory roof.
-        static_w, flop_j, byte_j: See ``artifacts.roofline.Roof``.
-    """
+    """The made-up roofs and energies of the fake."""
 
     flops_per_s: Mapping[str, float] = field(default_factory=lambda: FLOPS_PER_S)
     bytes_per_s: float = 400e9
@@ -80,16 +67,7 @@ class Roofs:
 
 
 class FakeCuda(TorchFunctionMode):  # type: ignore[misc]
-    """A context in which PyTorch has one GPU, ``cuda:0``, in this thread.
-
-    Args:
-        capability: Compute capability.
-        memory_bytes: Size of its memory.
-        roofs: Its roofs and energies.
-        clock: Advanced by waits for the device.
-        computes: Whether results are computed on the CPU; otherwise tensors have only shapes and types, and large ones
-            cost neither memory nor time.
-    """
+    """A context in which PyTorch has one GPU, ``cuda:0``, in this thread."""
 
     def __init__(
         self,
@@ -131,12 +109,10 @@ class FakeCuda(TorchFunctionMode):  # type: ignore[misc]
 
     @property
     def held_bytes(self) -> int:
-        """Size of all live tensors, bytes."""
         self._storages = {key: pair for key, pair in self._storages.items() if not pair[0].expired()}
         return sum(size for _, size in self._storages.values())
 
     def energy_until_j(self, time_s: float) -> float:
-        """Return the energy used until a time, J."""
         now_ns, static_j = time_s * 1e9, self.roofs.static_w * time_s
         begun = bisect_right(self.launches, now_ns, key=lambda launch: launch.start_ns)
         if not begun:
@@ -159,7 +135,6 @@ class FakeCuda(TorchFunctionMode):  # type: ignore[misc]
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Execute calls on the fake device; pass all others to PyTorch."""
         given = dict(kwargs or {})
         if str(given.get("device")).startswith("cuda"):
             return self._make(func, args, given)
@@ -222,7 +197,6 @@ class FakeCuda(TorchFunctionMode):  # type: ignore[misc]
             raise RuntimeError("out_dtype must match output matrix type")
 
     def _launch(self, name: str, precision: str, flops: float, bytes_moved: float) -> None:
-        """Queue work after the present end of the queue."""
         rate = self.roofs.flops_per_s[precision] if name in _PRODUCTS else float("inf")
         seconds = max(flops / rate, bytes_moved / self.roofs.bytes_per_s)
         start_ns = max(self.clock.now_ns(), self._free_ns)
@@ -266,11 +240,9 @@ def _check_int_mm(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, given: Ma
 
 
 def _rounded(tensor: torch.Tensor) -> torch.Tensor:
-    """Return FP32 numbers rounded to TF32."""
     half = 1 << (_TF32_BITS_DROPPED - 1)
     return ((tensor.view(torch.int32) + half) & -(1 << _TF32_BITS_DROPPED)).view(torch.float32)
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> float:
-    """Return the bytes of tensors, each once."""
     return float(sum(each.numel() * each.element_size() for each in {id(each): each for each in tensors}.values()))

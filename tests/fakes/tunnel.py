@@ -21,7 +21,6 @@ _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1  # <linux/sockios.h>, <linux/if.h>
 
 
 def _near(folder: Path, port: int, back: int) -> None:
-    """Carry connections of the namespace to ``port`` here, and those to ``back`` here into the namespace."""
     _carry(folder / "out", port)
     _carry(back, folder / "in")
 
@@ -34,7 +33,6 @@ def _far(folder: Path, port: int, back: int) -> None:
 
 
 def _carry(source: int | Path, target: int | Path) -> None:
-    """Accept connections at a port or Unix socket, and carry each to another, in threads."""
     listener = _socket(source)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(_address(source))

@@ -84,10 +84,10 @@ def read_nvpmodel(sysfs: Sysfs, ask: Callable[[], NvpmodelStatus | str] | None =
         ask = ask_nvpmodel
     active, notes = _active(sysfs, config, ask)
     paths = {
-        (name, argument): path
+        (name, argument): file
         for name, param in config.params.items()
         for argument in param.arguments
-        if (path := param.path_of(argument, lambda path: os.path.exists(sysfs.root / path.lstrip("/")))) is not None
+        if (file := param.path_of(argument, lambda file: os.path.exists(sysfs.root / file.lstrip("/")))) is not None
     }
     fan = re.search(r"fmode:(\w+)", read_text(sysfs.root, STATUS) or "")
     return Nvpmodel(

@@ -92,7 +92,7 @@ def _limits_w(gpu: Gpu, may_set: bool) -> tuple[float, ...] | str:
 
 def _graphics_at_top(gpu: Gpu) -> Sequence[int]:
     clocks: Sequence[int] = gpu.ask("nvmlDeviceGetSupportedMemoryClocks")
-    return gpu.ask("nvmlDeviceGetSupportedGraphicsClocks", max(clocks)) if clocks else ()  # type: ignore[no-any-return]
+    return gpu.ask("nvmlDeviceGetSupportedGraphicsClocks", max(clocks)) if clocks else ()
 
 
 def _ascending(values: Sequence[float]) -> tuple[float, ...]:

@@ -332,8 +332,8 @@ def open_power(gpu: Gpu, clock: Clock, watch: Callable[[], None] = lambda: None)
     ):
         if _now(read_mw) is not None:
             length_s = max(_watched_refresh_s(read_mw, clock) or _USUAL_REFRESH_S, _SHORTEST_READING_S)
-            meter = partial(GaugeMeter, read_mw, clock, length_s)
-            return NvmlPower(f"{source}{shared}", meter, refresh_s=length_s, settle_s=settle_s, watch=watch)
+            gauge = partial(GaugeMeter, read_mw, clock, length_s)
+            return NvmlPower(f"{source}{shared}", gauge, refresh_s=length_s, settle_s=settle_s, watch=watch)
     why = _said(energy_mj) or " (virtual GPUs and some laptops have none)"
     return Absent(f"the driver reports neither energy nor power of this GPU{why}")
 

@@ -21,7 +21,7 @@ from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.io import profile_of_bytes
 from edgetune.artifacts.profile import KIND, VERSION, Point, Profile, ProfileRow
 from edgetune.choices import nearest
-from edgetune.devices.recorded import RecordedTable
+from edgetune.devices.recorded import RecordedTable, workloads_of
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.profiling.estimate import SweepEstimate
 from edgetune.stages.search.problem import PAIRS, background_task
@@ -189,7 +189,7 @@ def _of_sizes(points: Sequence[Point], opts: SearchOptions, names: str) -> list[
 
 def _choose(table: RecordedTable, opts: SearchOptions) -> tuple[str, str, str]:
     """Return the workload, task and kind of problem: the requested ones, else the only ones."""
-    here = [(candidates.workload, candidates.task) for candidates in table.workloads]
+    here = [(candidates.workload, candidates.task) for candidates in workloads_of(table.rows)]
     workload, task = opts.workload, "train" if opts.kind == "accuracy" else opts.kind
     _known(workload, [name for name, _ in here])
     left = [(name, kind) for name, kind in here if workload in (None, name) and task in (None, kind)]

@@ -45,14 +45,6 @@ def test_a_clock_is_set_read_back_and_put_back(sysfs):
     assert limits(sysfs) == ["800000", "2400000"] * 2
 
 
-def test_a_control_made_after_the_clock_was_set_puts_back_what_the_snapshot_says(sysfs):
-    first = HostControl(sysfs)
-    found = first.snapshot()
-    first.apply(Mode(cpu_mhz=2400), found)
-    assert HostControl(sysfs).restore(found) == []
-    assert limits(sysfs) == ["800000", "2400000"] * 2
-
-
 def test_what_cannot_be_put_back_is_reported(sysfs):
     control = HostControl(sysfs)
     found = control.snapshot()

@@ -118,13 +118,6 @@ def test_the_conditions_of_a_board(tmp_path):
     assert (found["container"], found["board_notes"]) == (None, [])
 
 
-def test_reading_the_conditions_writes_nothing(tmp_path):
-    sysfs = make_board(tmp_path, clock=FakeClock())
-    before, written = sysfs.settings(), list(sysfs.writes)
-    board_conditions(sysfs, find_knobs(sysfs))
-    assert (sysfs.settings(), list(sysfs.writes)) == (before, written)
-
-
 def test_a_user_without_rights_learns_the_same(tmp_path):
     as_root = make_board(tmp_path, clock=FakeClock())
     as_user = type(as_root)(tmp_path, user="user", clock=FakeClock())
@@ -159,7 +152,3 @@ def test_the_knobs_of_a_board_are_found_once(tmp_path, monkeypatch):
     assert len(found) == 1
     assert examine_board(tmp_path) is not None
     assert len(found) == 2
-
-
-def test_caps_need_the_boards_own_tables(tmp_path):
-    assert board_conditions(make_board(tmp_path, clock=FakeClock()))["caps"] is None

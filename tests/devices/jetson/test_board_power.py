@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from edgetune.devices.capabilities import Absent, PowerReading
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.power import BoardMeter, BoardPower, open_board_power
 from edgetune.devices.telemetry import PolledRecording
@@ -61,12 +61,6 @@ class Polls:
     @property
     def watts(self):
         return [reading.power_w for reading in self.recording.readings]
-
-
-def test_the_input_rail_is_the_boards_power(sysfs, clock):
-    power = opened(sysfs, clock)
-    assert power.source == "ina3221:VDD_IN"
-    assert power.read() == PowerReading(clock.now_ns(), pytest.approx(10.0))
 
 
 def test_readings_wait_for_the_chip_and_settle_after_two_of_its_intervals(sysfs, clock):
@@ -213,14 +207,6 @@ def broken(error):
     return read
 
 
-def test_an_error_of_another_rail_costs_nothing(sysfs, clock):
-    polls = Polls(opened(sysfs, clock), clock)
-    sysfs.deny_reading(f"{CHIP}/in3_input", errno.EIO)
-    for _ in range(6):
-        polls.after()
-    assert len(polls.watts) == 6
-
-
 def test_a_stuck_sensor_ends_the_recording_and_its_repeats_are_not_kept(sysfs, clock):
     power = opened(sysfs, clock)
     polls = Polls(power, clock)
@@ -233,15 +219,6 @@ def test_a_stuck_sensor_ends_the_recording_and_its_repeats_are_not_kept(sysfs, c
     assert clock.now_ns() / 1e9 - begun_s == pytest.approx(300, abs=1)
     assert "stuck" in polls.recording.failure
     assert polls.watts == pytest.approx([5.0, 7.0])
-
-
-def test_ten_seconds_of_equal_means_under_a_steady_load_are_not_stuck(sysfs, clock):
-    """As a chip that renews its mean every 7 ms showed on an Orin Nano."""
-    sysfs.put(f"{CHIP}/update_interval", 7)
-    polls = Polls(opened(sysfs, clock), clock)
-    for _ in range(100):
-        polls.after(0.1)
-    assert polls.recording.failure is None
 
 
 def test_a_sensor_that_work_does_not_move_is_stuck_after_half_a_minute_and_may_recover(sysfs, clock):

@@ -73,27 +73,12 @@ def test_a_fan_that_cannot_be_read_is_not_standing_still(sysfs):
     assert read_fan(sysfs) is None
 
 
-def test_a_fan_that_stands_still_says_zero(sysfs):
-    sysfs.put("sys/class/hwmon/hwmon2/name", "pwmfan")
-    sysfs.put("sys/class/hwmon/hwmon2/pwm1", 0)
-    sysfs.put("sys/class/hwmon/hwmon2/fan1_input", 0)
-    assert (read_fan(sysfs).rpm, read_fan(sysfs).pwm) == (0, 0)
-
-
 def test_what_the_daemon_noted_wins_over_what_it_starts_with(sysfs):
     sysfs.put("sys/class/hwmon/hwmon2/name", "pwmfan")
     sysfs.put("sys/class/hwmon/hwmon2/pwm1", 88)
     sysfs.put("etc/nvfancontrol.conf", CONF)
     sysfs.put("var/lib/nvfancontrol/status", "FAN1:FAN_PROFILE:quiet\nFAN1:FAN_GOVERNOR:cont\n")
     assert read_fan(sysfs) == Fan(rpm=None, pwm=88, profile="quiet", governor="cont", control="open_loop")
-
-
-@pytest.mark.parametrize("kernel", ["5.10", "5.15", "6.8"])
-def test_the_fan_of_a_whole_board(tmp_path, kernel):
-    fan = read_fan(make_board(tmp_path, kernel=kernel, shuffle_hwmon=True, seed=3))
-    assert fan is not None
-    assert (fan.pwm, fan.profile, fan.governor, fan.control) == (88, "quiet", "cont", "close_loop")
-    assert fan.rpm is not None
 
 
 OLD = {"sys/devices/pwm-fan/temp_control": "0", "sys/devices/pwm-fan/target_pwm": "255"}
@@ -246,18 +231,6 @@ def test_the_load_of_the_gpu_and_of_the_memory_is_shown_where_the_kernel_shows_i
         assert telemetry.read()["load_percent"]["gpu"] == load
 
 
-def test_throttling_shows_as_events_and_as_what_slows_the_board_now(bench):
-    at = bench("jetson-agx-orin-64gb", kernel="5.10")
-    telemetry = opened(at)
-    before = telemetry.read()
-    assert before["throttling_now"] == {"devices": "none"}
-    at.kernel.over_current(3, events=7)
-    assert telemetry.read()["throttling_events"]["oc3"] == before["throttling_events"]["oc3"] + 7
-    at.kernel.put("sys/class/thermal/cooling_device0/cur_state", "1")
-    slowing = at.kernel.read("sys/class/thermal/cooling_device0/type")
-    assert telemetry.read()["throttling_now"] == {"devices": slowing}
-
-
 BOARDS = [(name, kernel) for name in board_names() for kernel in load_board(name).kernels]
 
 
@@ -265,11 +238,6 @@ def add_zones(sysfs, **zones_mc):
     for number, (name, temp) in enumerate(zones_mc.items()):
         sysfs.put(f"sys/class/thermal/thermal_zone{number}/type", name.replace("_", "-"))
         sysfs.put(f"sys/class/thermal/thermal_zone{number}/temp", temp)
-
-
-def test_the_hottest_zone_counts(sysfs):
-    add_zones(sysfs, CPU_therm=41_500, GPU_therm=44_250, AO_therm=39_000)
-    assert open_board_thermometer(sysfs).read_c() == 44.25
 
 
 @pytest.mark.parametrize("junction", ["tj_thermal", "tj_therm"])
@@ -284,27 +252,12 @@ def test_without_the_junction_the_others_answer(sysfs):
     assert open_board_thermometer(sysfs).read_c() == 52.0
 
 
-def test_the_power_chips_constant_is_ignored(sysfs):
-    add_zones(sysfs, CPU_therm=41_500, PMIC_Die=100_000)
-    thermometer = open_board_thermometer(sysfs)
-    assert thermometer.read_c() == 41.5
-    assert thermometer.read_all() == {"CPU-therm": 41.5}
-
-
 def test_zones_of_gated_blocks_are_missing(sysfs):
     add_zones(sysfs, cpu_thermal=41_500, cv0_thermal=0, gpu_thermal=-256_000)
     sysfs.deny_reading("sys/class/thermal/thermal_zone1/temp", errno.EAGAIN)
     thermometer = open_board_thermometer(sysfs)
     assert thermometer.read_all() == {"cpu-thermal": 41.5, "cv0-thermal": None, "gpu-thermal": None}
     assert thermometer.read_c() == 41.5
-
-
-def test_a_gated_zone_answers_again(sysfs):
-    add_zones(sysfs, gpu_thermal=-256_000)
-    thermometer = open_board_thermometer(sysfs)
-    assert thermometer.read_c() is None
-    sysfs.put("sys/class/thermal/thermal_zone0/temp", 60_000)
-    assert thermometer.read_c() == 60.0
 
 
 def test_zones_of_the_same_name_are_both_shown(sysfs):

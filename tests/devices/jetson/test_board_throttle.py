@@ -41,16 +41,6 @@ def test_under_voltage_and_average_power_are_events(sysfs):
     assert throttle.read() == 10
 
 
-def test_peaks_are_counted_beside_them(sysfs):
-    add_counters(sysfs, 0, 0, 500)
-    throttle = open_board_throttle(sysfs)
-    before = throttle.read()
-    add_counters(sysfs, 0, 0, 560)
-    assert throttle.read() == before
-    assert throttle.slight_counts() == {"oc3": 560}
-    assert throttle.counts() == {"oc1": 0, "oc2": 0, "oc3": 560}
-
-
 def test_a_counter_that_fails_once_does_not_go_backwards(sysfs):
     add_counters(sysfs, 4, 0, 9)
     throttle = open_board_throttle(sysfs)
@@ -103,11 +93,6 @@ def test_counters_of_another_driver_are_not_taken(sysfs):
     sysfs.put(f"{OC}/name", "something_else")
     sysfs.put(f"{OC}/oc1_event_cnt", 7)
     assert isinstance(open_board_throttle(sysfs), Absent)
-
-
-def test_nothing_to_read_is_absent_with_a_reason(sysfs):
-    add_cooling(sysfs, pwm_fan=3)
-    assert "over-current" in open_board_throttle(sysfs).reason
 
 
 @pytest.mark.parametrize("name", ["jetson-orin-nano-8gb", "jetson-agx-orin-64gb", "jetson-agx-thor"])

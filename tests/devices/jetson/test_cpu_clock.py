@@ -185,7 +185,7 @@ def test_a_journal_without_what_was_learnt_puts_everything_else_back(bench):
     journal = dict(found)
     at.control.apply(Mode(cpu_cores=6, cpu_mhz=960.0, gpu_mhz=306.0), found)
     assert at.open().restore(journal) == []
-    assert at.kernel.read("sys/devices/system/cpu/online") == "0-3"
+    assert at.kernel.read("sys/devices/system/cpu/online") == "0,1,2,3"
 
 
 def test_a_woken_cluster_without_the_clock_is_reported(bench):

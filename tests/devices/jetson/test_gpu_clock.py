@@ -10,25 +10,6 @@ from edgetune.errors import DeviceError
 from edgetune.testing.fake_files import KernelFiles
 
 
-@pytest.mark.parametrize(
-    ("board", "kernel", "name"),
-    [
-        ("jetson-nano", "4.9", "57000000.gpu"),
-        ("jetson-tx2", "4.9", "17000000.gp10b"),
-        ("jetson-agx-xavier", "5.10", "17000000.gv11b"),
-        ("jetson-agx-orin-64gb", "5.10", "17000000.ga10b"),
-        ("jetson-agx-orin-64gb", "6.8", "17000000.gpu"),
-        ("jetson-agx-thor", "6.8", "gpu-gpc-0"),
-    ],
-)
-def test_the_gpu_is_found_under_every_name(bench, board, kernel, name):
-    at = bench(board, kernel=kernel)
-    gpu = find_gpu(at.kernel)
-    assert gpu.limits.low == f"sys/class/devfreq/{name}/min_freq"
-    assert gpu.power == f"sys/class/devfreq/{name}/device/power/control"
-    assert gpu.table == tuple(khz * 1000 for khz in at.kernel.board.gpu_khz)
-
-
 def add_devfreq(sysfs, name, *, compatible=None, node=None):
     folder = f"sys/class/devfreq/{name}"
     sysfs.put(f"{folder}/available_frequencies", "300000000 100000000 200000000")
@@ -58,14 +39,6 @@ def test_a_name_alone_will_do(tmp_path):
     assert "no GPU clock" in find_gpu(sysfs)
     add_devfreq(sysfs, "17000000.gpu")
     assert find_gpu(sysfs).limits.high == "sys/class/devfreq/17000000.gpu/max_freq"
-
-
-def test_a_gpu_without_a_table_is_not_guessed(tmp_path):
-    sysfs = KernelFiles(tmp_path)
-    add_devfreq(sysfs, "17000000.gpu")
-    for listed in ("", "fast"):
-        sysfs.put("sys/class/devfreq/17000000.gpu/available_frequencies", listed)
-        assert "available_frequencies lists no clock" in find_gpu(sysfs)
 
 
 @pytest.mark.parametrize("node", ["late", "absent"])

@@ -11,7 +11,6 @@ from edgetune.artifacts.mode import Mode
 from edgetune.devices.control import BoardControl
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.control import fan_at_maximum
-from edgetune.devices.jetson.knobs import Presets
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_files import Killed
 
@@ -111,12 +110,6 @@ def test_values_above_the_active_caps_are_offered_only_on_request(bench):
     assert at.kernel.writes == []
 
 
-def test_a_cap_below_the_whole_table_fixes_the_knob(bench):
-    space = bench(beyond_caps=False).open(caps={"gpu_mhz": 100.0}).space
-    assert "100 at most" in space.fixed["gpu_mhz"]
-    assert "gpu_mhz" not in space.knobs
-
-
 def test_values_that_are_not_on_offer_are_refused_before_anything_is_written(bench):
     at = bench()
     found = at.control.snapshot()
@@ -129,15 +122,6 @@ def test_values_that_are_not_on_offer_are_refused_before_anything_is_written(ben
         with pytest.raises(DeviceError, match=words):
             at.control.apply(mode, found)
     assert at.kernel.writes == []
-
-
-def test_presets_are_offered_unless_they_need_a_reboot_or_more_than_the_caps_allow(bench):
-    modes = {"15W": Mode(cpu_cores=4, gpu_mhz=408.0), "25W": Mode(gpu_mhz=612.0), "7W": Mode(gpu_mhz=306.0)}
-    presets = Presets(modes, {"7W": "needs a reboot: TPC mask 252, now 240"})
-    space = bench(beyond_caps=False).open(presets=presets, caps={"gpu_mhz": 408.0}).space
-    assert set(space.presets) == {"15W"}
-    assert space.withheld["7W"] == "needs a reboot: TPC mask 252, now 240"
-    assert "612 is above" in space.withheld["25W"]
 
 
 def test_a_mode_that_is_in_place_is_not_written_again(bench):

@@ -111,13 +111,6 @@ def test_a_memory_rate_locked_before_is_locked_again_but_not_above_the_new_cap(b
     assert all(0 < int(value) <= 2_133_000_000 for value in caps), "raised, if only for a moment"
 
 
-def test_what_the_user_set_by_hand_in_a_mode_goes_back_while_it_is_in_force(board):
-    board.at.put(GPU_LIMIT, 624750000)
-    board.kill(SLOW)
-    assert board.guard(only_restore=True).code == 0
-    assert board.at.differences() == {}
-
-
 @pytest.mark.parametrize(("written", "kept"), [(408000000, "420750000"), (1300500000, "624750000")])
 def test_a_mode_whose_file_was_changed_bounds_what_goes_back_and_lifts_nothing(board, written, kept):
     board.at.put(GPU_LIMIT, 624750000)
@@ -163,12 +156,6 @@ def test_noted_without_a_mode_nothing_goes_above_the_limits_of_the_one_in_force(
     assert board.guard(only_restore=True).code == 0
     assert board.kernel.read(GPU_LIMIT) == "828750000"
     assert board.kernel.settings() == chosen(MODE_50W)
-
-
-def test_a_board_that_never_tells_its_mode_is_put_back_as_found(board):
-    (board.kernel.root / STATUS).unlink()
-    assert board.guard(apply_line(1, cpu_cores=2, gpu_mhz=114.75)).code == 0
-    assert board.at.differences() == {}
 
 
 def test_a_journal_of_an_earlier_edgetune_named_the_mode_alone(board):

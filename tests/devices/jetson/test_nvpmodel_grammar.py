@@ -94,16 +94,6 @@ GPU MAX_FREQ 612000000 # 612[MHz]
     assert (found.default, found.notes) == (7, ())
 
 
-def test_a_mode_is_found_by_its_number_and_a_setting_by_its_names():
-    found = parse("< POWER_MODEL ID=3 NAME=7W >\nGPU MAX_FREQ 1\nGPU MAX_FREQ 408000000\n")
-    mode = found.model(3)
-    assert mode is found.models[0]
-    assert mode.get("GPU", "MAX_FREQ") == 408_000_000  # the last line is the one that stays
-    assert mode.get("GPU", "MIN_FREQ") is None
-    assert found.model(0) is None
-    assert found.default is None
-
-
 def test_of_two_paths_the_one_that_this_kernel_has_is_used():
     gpu = parse(MODE).params["GPU"]
     old, new = gpu.declared("MAX_FREQ")
@@ -114,24 +104,8 @@ def test_of_two_paths_the_one_that_this_kernel_has_is_used():
     assert gpu.path_of("MIN_FREQ", {old, new}.__contains__) is None
 
 
-def test_a_sensors_limit_has_a_folder_and_a_file():
-    found = parse(
-        "< PARAM TYPE=HWMON NAME=VDDIN_OC_LIMIT >\n"
-        "WARN /sys/devices/platform/c250000.i2c/i2c-7/7-0040/hwmon curr1_max\n"
-        f"{MODE}VDDIN_OC_LIMIT WARN 3000\n"
-    )
-    path = "/sys/devices/platform/c250000.i2c/i2c-7/7-0040/hwmon/hwmon*/curr1_max"
-    assert found.params["VDDIN_OC_LIMIT"].paths == {"WARN": path}
-    assert found.models[0].settings == (NvpmodelSetting("VDDIN_OC_LIMIT", "WARN", 3000),)
-
-
 def test_the_default_may_be_given_by_name():
     assert parse(f"{MODE}< PM_CONFIG DEFAULT=MAXN >\n").default == 0
-
-
-def test_windows_line_ends_and_a_byte_order_mark_change_nothing():
-    text = DECLARED + MODE + "GPU MAX_FREQ 5\n"
-    assert parse_configuration("\ufeff" + text.replace("\n", "\r\n")) == parse_configuration(text)
 
 
 def test_a_name_that_is_declared_nowhere_is_noted_as_nvpmodel_ignores_it():

@@ -90,11 +90,6 @@ def test_cores_that_this_module_does_not_have_are_not_counted():
     assert preset(off, {"cpu_cores": (1.0, 2.0, 3.0, 4.0)}, cores=6).cpu_cores == 2
 
 
-def test_what_the_board_does_not_offer_or_the_mode_does_not_set_is_left_out():
-    assert preset(["CPU_0 MAX_FREQ -1", "GPU MAX_FREQ -1", "EMC MAX_FREQ -1"], {}) == Mode()
-    assert preset([]) == Mode(cpu_cores=4)
-
-
 MASKED = [
     ("15W", ["TPC_POWER_GATING TPC_PG_MASK 248", "FBP_POWER_GATING FBP_PG_MASK 2"]),
     ("30W", ["TPC_POWER_GATING TPC_PG_MASK 240", "FBP_POWER_GATING FBP_PG_MASK 2"]),
@@ -116,12 +111,6 @@ def test_a_mask_that_nobody_knows_is_not_assumed_to_fit():
     found = presets_of(nvpmodel(MASKED), NANO, {"FBP_PG_MASK": "2"})
     assert found.needs_reboot["30W"] == "needs a reboot: TPC mask 240, now unknown"
     assert "OPEN" not in found.needs_reboot
-
-
-def test_the_caps_are_the_limits_of_the_active_mode():
-    modes = [("MAXN", ["GPU MAX_FREQ -1"]), ("15W", ["CPU_ONLINE CORE_3 0", "GPU MAX_FREQ 691200000"])]
-    found = caps_of(nvpmodel(modes, active=1), NANO)
-    assert found == {"cpu_cores": 3.0, "cpu_mhz": None, "gpu_mhz": 691.2, "mem_mhz": None}
 
 
 @pytest.mark.parametrize("active", [None, 7])

@@ -1,7 +1,5 @@
 """NVML loaded and its errors told in two lines: what happened, what to do."""
 
-import inspect
-import pickle
 import sys
 
 import pytest
@@ -48,23 +46,9 @@ def test_each_error_code_has_a_meaning_and_a_remedy(code: int, kind: type[Device
     assert "\n" not in caught.value.message + caught.value.hint
 
 
-def test_errors_reach_another_process_as_they_are() -> None:
-    error = pickle.loads(pickle.dumps(GpuLostError("lost", "reboot")))
-    assert (type(error), error.message, error.hint) == (GpuLostError, "lost", "reboot")
-
-
 def test_a_function_that_the_library_lacks_is_not_supported() -> None:
     with pytest.raises(NotSupportedError, match="nvmlTomorrow is missing from this nvidia-ml-py"):
         Nvml(Failing(0)).call("nvmlTomorrow")
-
-
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [(gpu.DRIVER_NOT_LOADED, "the NVIDIA driver is not loaded"), (gpu.LIBRARY_NOT_FOUND, "libnvidia-ml.so.1")],
-)
-def test_a_missing_driver_is_reported_when_the_library_is_loaded(code: int, words: str) -> None:
-    with pytest.raises(DeviceError, match=words):
-        load_nvml(FakeNvml([], fails_with=code))
 
 
 def test_without_nvidia_ml_py_the_remedy_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,31 +75,6 @@ def test_a_new_name_falls_back_to_the_old_one_but_not_when_the_gpu_is_lost() -> 
         gpu.maybe("nvmlDeviceGetTemperature", 0)
 
 
-def test_fields_are_read_as_their_type_says() -> None:
-    class Typed:
-        NVMLError = FakeNvmlError
-
-        def __init__(self, kind: int, member: str) -> None:
-            self.answer = type("Value", (), {"nvmlReturn": 0, "valueType": kind})()
-            self.answer.value = type("Union", (), {member: 7})()
-
-        def nvmlInit(self) -> None:
-            pass
-
-        def nvmlDeviceGetCount(self) -> int:
-            return 1
-
-        def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
-            return index
-
-        def nvmlDeviceGetFieldValues(self, handle: int, fields: list[int]) -> list[object]:
-            return [self.answer]
-
-    # nvml.h, nvmlValueType_t: 0 double, 1 unsigned, 2 unsigned long, 3 unsigned long long, 4 signed long long, 5 signed
-    for kind, member in enumerate(("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal")):
-        assert Gpu(Nvml(Typed(kind, member)), 0).field(1) == 7.0
-
-
 def test_the_numbers_are_those_of_the_real_library() -> None:
     pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed: pip install 'edgetune[nvidia]'")
     codes = ("NOT_SUPPORTED", "NO_PERMISSION", "DRIVER_NOT_LOADED", "LIBRARY_NOT_FOUND", "FUNCTION_NOT_FOUND")
@@ -138,9 +97,6 @@ def test_the_numbers_are_those_of_the_real_library() -> None:
         assert hasattr(pynvml.c_nvmlFieldValue_t().value, member), kind
 
 
-def test_every_function_of_the_fake_takes_what_the_real_one_takes() -> None:
+def test_every_function_of_the_fake_is_one_of_the_real_library() -> None:
     pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed: pip install 'edgetune[nvidia]'")
-    for name in (name for name in vars(FakeNvml) if name.startswith("nvml")):
-        real = inspect.signature(getattr(pynvml, name)).parameters.values()
-        required = [each.name for each in real if each.default is inspect.Parameter.empty]
-        assert list(inspect.signature(getattr(FakeNvml, name)).parameters)[1:] == required, name
+    assert [name for name in vars(FakeNvml) if name.startswith("nvml") and not hasattr(pynvml, name)] == []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.control import DirectModes
 from edgetune.devices.nvml.control import LOCK_UNKNOWN, NvmlControl
-from edgetune.devices.nvml.gpu import TURING, VOLTA, Gpu, GpuLostError, NoPermissionError, load_nvml
+from edgetune.devices.nvml.gpu import TURING, VOLTA, Gpu, NoPermissionError, load_nvml
 from edgetune.errors import DeviceError, NotRestoredError
 from edgetune.testing.fake_jetson import FakeClock
 from fakes.nvml import FakeGpu, FakeNvml, virtual_gpu
@@ -22,12 +22,6 @@ def control_of(fake: FakeGpu, *, may_set: bool = True) -> NvmlControl:
 
 def state(fake: FakeGpu) -> tuple[object, ...]:
     return fake.limit_mw, fake.graphics_lock, fake.memory_lock, fake.mig, fake.persistence
-
-
-def test_the_clocks_on_offer_are_the_gpus_own() -> None:
-    space = control_of(FakeGpu()).space
-    assert space.knobs["gpu_mhz"] == tuple(float(mhz) for mhz in range(300, 1801, 75))
-    assert space.fixed == {}
 
 
 def test_an_idle_memory_clock_that_goes_with_few_others_is_not_on_offer() -> None:
@@ -76,17 +70,6 @@ def test_a_snapshot_is_plain_and_honest_about_locks_and_has_what_modes_change() 
     assert json.loads(json.dumps(found)) == found
     assert found["power_limit_mw"] == "187654"
     assert found["gpu_clock_lock"] == found["memory_clock_lock"] == LOCK_UNKNOWN
-
-
-def test_a_mode_is_set_read_back_and_undone() -> None:
-    fake = FakeGpu(limit_mw=187_654)
-    before, control = state(fake), control_of(fake)
-    found = control.snapshot()
-    mode = Mode(gpu_mhz=900, mem_mhz=5001, power_limit_w=150)
-    assert control.apply(mode, found) == mode
-    assert state(fake)[:3] == (150_000, (900, 900), (5001, 5001))
-    assert control.restore(found) == []
-    assert state(fake) == before
 
 
 def test_a_knob_left_out_goes_back_to_as_found() -> None:
@@ -145,18 +128,6 @@ def test_restoring_goes_on_after_a_failure_and_says_what_is_wrong() -> None:
     assert fake.memory_lock is None
 
 
-def test_a_lost_gpu_is_reported_and_not_claimed_to_be_restored() -> None:
-    fake = FakeGpu()
-    control = control_of(fake)
-    found = control.snapshot()
-    control.apply(Mode(power_limit_w=150), found)
-    fake.lost = True
-    with pytest.raises(GpuLostError, match="the GPU is lost"):
-        control.apply(Mode(power_limit_w=200), found)
-    (sentence,) = control.restore(found)
-    assert sentence.startswith("the power limit of nvidia:0 is not 230 W: the GPU is lost")
-
-
 def test_root_in_a_container_may_still_be_refused() -> None:
     fake = FakeGpu(denied=True)
     control = control_of(fake)
@@ -188,16 +159,6 @@ def test_a_limit_above_one_from_elsewhere_is_no_limit() -> None:
     control = control_of(FakeGpu(enforced_mw=120_000))
     with pytest.raises(DeviceError, match="another limit of 120 W"):
         control.apply(Mode(power_limit_w=150), control.snapshot())
-
-
-@pytest.mark.parametrize("mode", [Mode(gpu_mhz=901), Mode(power_limit_w=1000), Mode(cpu_mhz=1000), Mode(mem_mhz=405)])
-def test_what_is_not_on_offer_is_refused_before_anything_is_set(mode: Mode) -> None:
-    fake = FakeGpu()
-    control = control_of(fake)
-    fake.calls.clear()
-    with pytest.raises(DeviceError):
-        control.apply(mode, control.snapshot())
-    assert fake.calls == []
 
 
 @pytest.mark.parametrize("unsupported", ["nvmlDeviceGetPowerManagementLimit", "nvmlDeviceSetPowerManagementLimit"])

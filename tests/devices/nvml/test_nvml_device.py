@@ -12,7 +12,6 @@ from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource
 from edgetune.devices.guardian.client import GuardianModes
-from edgetune.devices.nvml import gpu
 from edgetune.devices.nvml.device import nvidia_listings, open_nvidia, open_nvml_device
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_jetson import FakeClock
@@ -149,31 +148,6 @@ def test_a_gpu_hidden_from_cuda_is_not_taken(
     listings = nvidia_listings(FakeNvml([FakeGpu(uuid="GPU-aa"), FakeGpu(uuid="GPU-bb")]))
     assert [listing.available for listing in listings] == available
     assert all("CUDA_VISIBLE_DEVICES" in listing.reason for listing in listings if not listing.available)
-
-
-def test_where_the_kernel_shows_a_gpu_the_library_is_what_is_missing(tmp_path: Path) -> None:
-    (tmp_path / "proc/driver/nvidia/gpus/0000:01:00.0").mkdir(parents=True)
-    broken = FakeNvml([], fails_with=gpu.VERSION_MISMATCH)
-    (listing,) = nvidia_listings(broken, tmp_path)
-    assert not listing.available
-    assert listing.reason.endswith(": reboot")
-    with pytest.raises(DeviceError, match="was updated while an older one is loaded"):
-        open_nvidia("nvidia:0", broken, tmp_path)
-
-
-def test_where_there_is_no_gpu_that_is_said(tmp_path: Path) -> None:
-    broken = FakeNvml([], fails_with=gpu.LIBRARY_NOT_FOUND)
-    (listing,) = nvidia_listings(broken, tmp_path)
-    assert listing.reason == "no NVIDIA GPU here: its driver is not loaded"
-    with pytest.raises(DeviceError, match="no NVIDIA GPU here"):
-        open_nvidia("nvidia:0", broken, tmp_path)
-    (listing,) = nvidia_listings(FakeNvml([]), tmp_path)
-    assert listing.reason == "no NVIDIA GPU here: the driver knows none"
-
-
-def test_a_gpu_that_does_not_exist_is_counted() -> None:
-    with pytest.raises(DeviceError, match="there is no NVIDIA GPU 3: this machine has 1"):
-        open_nvidia("nvidia:3", FakeNvml([FakeGpu()]))
 
 
 def test_the_power_of_a_gpu_in_instances_is_told_as_that_of_all_and_the_chosen_one_is_kept(monkeypatch) -> None:

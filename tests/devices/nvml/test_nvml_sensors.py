@@ -51,12 +51,6 @@ def test_the_energy_counter_is_preferred_and_its_renewal_is_found() -> None:
     assert sensor.refresh_s == pytest.approx(0.08, abs=0.002)
 
 
-def test_a_counter_that_is_renewed_often_is_read_over_fifty_milliseconds() -> None:
-    sensor, _, _ = opened(FakeGpu(refresh_ns=10_000_000))
-    assert isinstance(sensor, NvmlPower)
-    assert sensor.refresh_s == 0.05
-
-
 @pytest.mark.parametrize(
     ("fake", "source"),
     [
@@ -71,12 +65,6 @@ def test_without_the_counter_power_is_read_and_named(fake: FakeGpu, source: str)
     sensor, _, _ = opened(fake)
     assert isinstance(sensor, NvmlPower)
     assert sensor.source == source
-
-
-def test_a_mean_over_a_second_is_waited_for() -> None:
-    sensor, _, _ = opened(FakeGpu(unsupported={ENERGY, POWER_INSTANT}))
-    assert isinstance(sensor, NvmlPower)
-    assert sensor.settle_s == 1.0
 
 
 def test_a_gpu_that_tells_no_power_has_none() -> None:
@@ -175,15 +163,6 @@ NEW, OLD = "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocks
 
 def gpu_of(fake: FakeGpu) -> Gpu:
     return Gpu(load_nvml(FakeNvml([fake])), 0)
-
-
-def test_the_hotter_of_gpu_and_memory_counts() -> None:
-    fake = FakeGpu(temperature_c=61, memory_c=74)
-    thermometer = open_thermometer(gpu_of(fake))
-    assert isinstance(thermometer, GpuThermometer)
-    assert thermometer.read_c() == 74
-    fake.temperature_c = 80
-    assert thermometer.read_c() == 80
 
 
 def test_a_memory_without_a_sensor_is_not_zero_degrees() -> None:
