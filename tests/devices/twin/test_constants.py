@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from twin_tables import LOW, mixed
 
-from benchmarks.twin import REST, ROOFS, AnchorEvaluator, ConstantRange, Figure, as_written, dump, fit, fresh
+from benchmarks.twin import REST, ROOFS, AnchorEvaluator, Figure, dump, fit
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.jetson import catalog
 from edgetune.devices.twin.constants import Constants, list_boards, load_board, parse
@@ -27,12 +27,6 @@ def figure(quantity, group="time", network="tiny", **options):
 
 MODES = ({}, LOW.knobs(), {"gpu_mhz": 318.75}, {"mem_mhz": 665.6}, {"cpu_mhz": 422.4}, {"gpu_mhz": 726.75})
 NETWORK = [figure(quantity, mode=dict(mode)) for quantity in ("minibatch_ms", "power_w") for mode in MODES]
-ROOF = [
-    figure(quantity, "roof", None, mode={"gpu_mhz": gpu_mhz, "mem_mhz": mem_mhz})
-    for quantity in ("tflops", "gbs")
-    for gpu_mhz in (318.75, 726.75, 1300.5)
-    for mem_mhz in (665.6, 2133.0, 3199.0)
-]
 
 
 def made_up(figures, truth):
@@ -50,67 +44,11 @@ def test_a_fit_recovers_the_constants_that_made_the_figures():
     assert replace(fitted, **{name: getattr(truth, name) for name in free}) == truth
 
 
-def test_roofs_are_recovered_from_roof_figures():
-    truth = replace(TWIN.values, roof_issue_tflops_per_ghz=12.0, dram_efficiency_2133=0.9, copy_issue_gbs_per_ghz=180.0)
-    fitted = fit(made_up(ROOF, truth), TWIN.values, ROOFS, [True] * len(ROOF))
-    for name in ("roof_issue_tflops_per_ghz", "dram_efficiency_2133", "copy_issue_gbs_per_ghz"):
-        assert getattr(fitted, name) == pytest.approx(getattr(truth, name), rel=0.01)
-
-
-def test_bounds_hold_even_when_figures_ask_for_more():
-    bench = made_up(NETWORK, replace(TWIN.values, op_launch_us=900.0))
-    fitted = fit(bench, TWIN.values, {"op_launch_us": REST["op_launch_us"]}, [True] * len(NETWORK))
-    assert REST["op_launch_us"].high * 0.99 <= fitted.op_launch_us <= REST["op_launch_us"].high
-
-
 def test_ranges_hold_the_packaged_constants_and_their_priors():
     for name, bounds in {**ROOFS, **REST}.items():
         assert bounds.low * (1 - 1e-4) <= getattr(TWIN.values, name) <= bounds.high * (1 + 1e-4)
         for belief in (bounds.prior, bounds.neutral, bounds.start):
             assert belief is None or belief in REST or bounds.low <= belief <= bounds.high
-
-
-def test_a_fresh_start_knows_nothing_of_what_was_fitted():
-    other = replace(TWIN.values, op_launch_us=150.0, gemm_issue_share=0.2, soc_w=9.0)
-    assert fresh(other, REST) == fresh(TWIN.values, REST)
-    assert fresh(TWIN.values, REST).roof_norm == TWIN.values.roof_norm
-    assert ConstantRange(4.0, 9.0).start == 6.0
-    assert ConstantRange(4.0, 9.0, neutral=9.0).start == 6.0  # a neutral value may lie where nothing changes
-    assert ConstantRange(4.0, 9.0, prior=5.0, prior_sigma=1.0).start == 5.0
-    assert ConstantRange(4.0, 9.0, prior="soc_w", prior_sigma=1.0).start == 6.0
-
-
-def test_the_unseen_are_neutral_and_may_follow_another_constant():
-    bench = made_up(NETWORK, replace(TWIN.values, gemm_issue_share=0.15))
-    keep = [True] * len(NETWORK)
-    ranges = {
-        "gemm_issue_share": replace(REST["gemm_issue_share"], prior=None),
-        "rnn_issue_share": REST["rnn_issue_share"],
-        "conv_half_channels": REST["conv_half_channels"],
-    }
-    fitted = fit(bench, TWIN.values, ranges, keep, unseen=("rnn_issue_share", "conv_half_channels"))
-    assert fitted.rnn_issue_share == fitted.gemm_issue_share
-    assert fitted.conv_half_channels == 30.0
-
-
-def test_a_prior_may_be_another_constant():
-    """Figures that show neither cost a thing to move both towards each other, by how sure each is."""
-    bench = made_up([figure("power_w", "none")], TWIN.values)
-    ranges = {
-        "tf32_pj": ConstantRange(
-            1.0, 16.0, prior=3.0, prior_sigma=0.5
-        ),  # a network without TF32 products shows neither
-        "conv_fp16_speed": ConstantRange(1.0, 16.0, prior="tf32_pj", prior_sigma=0.5),
-    }
-    fitted = fit(bench, replace(TWIN.values, tf32_pj=8.0, conv_fp16_speed=2.0), ranges, [True])
-    assert fitted.tf32_pj == pytest.approx(3.0, rel=1e-3)
-    assert fitted.conv_fp16_speed == pytest.approx(3.0, rel=1e-3)
-
-
-def test_constants_are_as_their_file_will_have_them():
-    values = as_written(replace(TWIN.values, soc_w=11.23456789))
-    assert values.soc_w == 11.2346
-    assert values == replace(TWIN.values, soc_w=11.2346) == as_written(values)
 
 
 def test_a_bench_asks_for_each_table_once_and_gives_ratios():
@@ -158,14 +96,6 @@ def test_presets_are_those_of_the_boards_configuration_at_its_own_clocks():
     for mode in presets.values():
         for knob, value in mode.knobs().items():
             assert value in TWIN.space.knobs[knob]
-
-
-def test_knob_tables_have_the_steps_of_the_board():
-    knobs = TWIN.space.knobs
-    assert knobs["cpu_mhz"][:28] == pytest.approx([115.2 + 76.8 * step for step in range(28)])
-    assert knobs["gpu_mhz"][:12] == pytest.approx([114.75 + 102 * step for step in range(12)])
-    assert (knobs["cpu_mhz"][-1], knobs["gpu_mhz"][-1]) == (2201.6, 1300.5)
-    assert knobs["mem_mhz"] == (204.0, 665.6, 2133.0, 3199.0)
 
 
 def test_what_is_written_reads_back():

@@ -116,14 +116,6 @@ def test_an_idle_board_draws_the_static_power_of_its_mode():
     assert [reading.power_w for reading in recording.readings] == pytest.approx([12.1] * 2, rel=0.05)
 
 
-def test_knobs_left_open_keep_their_value_and_restoring_brings_back_the_first():
-    modes = open_twin(NAME).modes
-    assert modes.apply(Mode(gpu_mhz=726.75)) == Mode(12, 2201.6, 726.75, 3199.0)
-    assert modes.apply(Mode(cpu_cores=4)) == Mode(4, 2201.6, 726.75, 3199.0)
-    modes.restore()
-    assert modes.apply(Mode()) == MAXN
-
-
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -150,11 +142,6 @@ def test_noise_is_within_what_it_says_and_has_mean_one():
     watts = np.array([settled_w(device, mixed()) / exact_w for device in devices[:100]])
     assert watts.mean() == pytest.approx(1, abs=0.01)
     assert watts.std() == pytest.approx(0.025, rel=0.3)
-
-
-def test_minibatches_of_one_measurement_scatter_less_than_measurements():
-    scatter = times_s(open_twin(NOISY), mixed(), 4000)
-    assert (scatter / scatter.mean()).std() == pytest.approx(0.005, rel=0.1)
 
 
 def test_noise_does_not_depend_on_the_order_of_points_or_on_how_a_run_was_cut():

@@ -28,17 +28,6 @@ def readings(pieces, idle_w=10.0):
     return [reading.power_w for reading in recording.readings]
 
 
-def test_time_stands_still_until_it_is_moved():
-    line, _ = timeline()
-    assert line.now_ns() == 0
-    line.sleep_s(1.5)
-    line.sleep_s(0)
-    line.sleep_s(-1)
-    assert line.now_ns() == 1_500_000_000
-    line.advance(1_000_000_000, 50.0)
-    assert line.now_ns() == 1_500_000_000
-
-
 def test_readings_come_at_the_refresh_interval_counted_from_the_recording():
     line, sensor = timeline()
     line.sleep_s(0.37)
@@ -84,18 +73,6 @@ def test_readings_do_not_depend_on_how_time_was_cut(pieces, cuts):
 def test_readings_stay_between_the_least_and_the_greatest_load(pieces):
     loads_w = [10.0, *(load_w for _, load_w in pieces)]
     assert all(min(loads_w) - 0.5 <= watts <= max(loads_w) + 0.5 for watts in readings([*pieces, (1.0, 10.0)]))
-
-
-def test_two_recordings_are_independent_and_end_when_closed():
-    line, sensor = timeline()
-    with sensor.record() as outer:
-        line.sleep_s(1.5)
-        with sensor.record() as inner:
-            line.sleep_s(1.0)
-        line.sleep_s(2.0)
-    line.sleep_s(5.0)
-    assert [reading.time_ns for reading in inner.readings] == [2_500_000_000]
-    assert len(outer.readings) == 4
 
 
 def test_history_is_bounded():

@@ -6,7 +6,7 @@ from twin_tables import mixed, row, table
 
 from benchmarks.twin import total_flops
 from edgetune.devices.twin.constants import load_board
-from edgetune.devices.twin.work import GROUPS, OperatorGroup, tile_waste, work_of
+from edgetune.devices.twin.work import GROUPS, OperatorGroup, work_of
 from edgetune.errors import InputError
 
 CONSTANTS = load_board("orin-agx")[0].values
@@ -40,20 +40,10 @@ def test_another_precision_scales_bytes_and_leaves_operations(precision, share):
     assert other.precision == precision
 
 
-def test_a_table_already_narrow_is_not_narrowed_again():
-    assert work_of(mixed(precision="fp16")).moved_bytes["gemm"].tolist() == [6_004_000]
-    assert work_of(mixed(precision="bf16")).precision == "fp16"
-
-
 @pytest.mark.parametrize("operators", [mixed(precision="fp4"), table(), table(row("view", kernels=0))])
 def test_what_cannot_be_simulated_is_refused(operators):
     with pytest.raises(InputError):
         work_of(operators)
-
-
-def test_tiles_are_wasted_on_narrow_layers():
-    waste = tile_waste(np.array([64.0, 3.0]), np.array([128.0, 16.0]), 64.0)
-    assert waste == pytest.approx([(1 + 1) * (1 + 0.5), (1 + 2) * (1 + 4)])
 
 
 def test_waste_lengthens_time_but_is_not_charged_as_energy():
@@ -73,9 +63,3 @@ def test_a_sum_over_sorted_operators_is_the_sum_of_maxima(operators, flops_per_s
     clear = compute > memory * (1 + 1e-9)
     assert compute_s[0] >= compute[clear].sum() * (1 - 1e-6) - 1e-12
     assert compute_s[0] <= compute[compute >= memory * (1 - 1e-9)].sum() * (1 + 1e-6) + 1e-12
-
-
-def test_infinitely_fast_arithmetic_leaves_memory_time():
-    group = OperatorGroup.of(np.array([1e9, 0.0]), np.array([2e6, 6e6]), nominal_flops=1e9)
-    total_s, compute_s = group.roof_s(np.array([np.inf]), np.array([4e9]))
-    assert (total_s[0], compute_s[0]) == (0.002, 0.0)
