@@ -44,12 +44,6 @@ class TestARecordedTable(DeviceContract):
         return _device(*_ROWS)
 
 
-class TestASimulatedTable(DeviceContract):
-    @pytest.fixture
-    def device(self) -> Device:
-        return _device(*_ROWS, simulated=True)
-
-
 class TestATableWithoutKnobs(DeviceContract):
     @pytest.fixture
     def device(self) -> Device:

@@ -8,10 +8,17 @@ from dataclasses import replace
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.capabilities import Absent
+from edgetune.devices.capabilities import Absent, PowerReading
 from edgetune.devices.device import Minibatches
 from edgetune.devices.sysfs import Sysfs
-from edgetune.devices.telemetry import Machine, present_mode, read_telemetry
+from edgetune.devices.telemetry import (
+    Machine,
+    PolledRecording,
+    SensorStoppedError,
+    polled,
+    present_mode,
+    read_telemetry,
+)
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_jetson import FakeClock
 from fakes.device import FakeModes, FakeSource, FakeThermometer, FakeThrottle, fake_device
@@ -54,10 +61,6 @@ def test_a_device_with_telemetry_of_its_own_shows_that(device):
     assert read_telemetry(replace(device, telemetry=Own())) == {"clocks_mhz": {"gpu": 1.0}}
 
 
-def test_a_device_that_can_do_nothing_shows_nothing(device):
-    assert read_telemetry(device) == {}
-
-
 def test_capabilities_are_shown_with_the_unit_in_the_name_of_the_group(device):
     able = replace(device, modes=Reader(), temperature=FakeThermometer([41.5, None]), throttle=FakeThrottle([2, 3]))
     assert read_telemetry(able) == {
@@ -67,12 +70,6 @@ def test_capabilities_are_shown_with_the_unit_in_the_name_of_the_group(device):
     }
     assert read_telemetry(able)["temperature_c"] == {"hottest": None}
     assert read_telemetry(able)["throttling_events"] == {"since boot": 3}
-
-
-def test_a_clock_that_is_not_pinned_has_no_value():
-    modes = Reader()
-    modes.now = Mode()
-    assert present_mode(modes) == {"gpu_mhz": None}
 
 
 def test_a_knob_that_cannot_be_set_is_shown_where_it_can_be_read():
@@ -125,3 +122,62 @@ def test_where_the_kernel_shows_nothing_there_is_nothing(tmp_path):
     machine = Machine(Sysfs(tmp_path))
     assert not machine.counts
     assert machine.read() == {}
+
+
+def test_stale_and_missing_readings_are_not_kept():
+    script = iter([PowerReading(10, 1.0), None, PowerReading(10, 9.0), PowerReading(20, 2.0)])
+    recording = PolledRecording(lambda: next(script))
+    for _ in range(4):
+        recording.poll()
+    assert recording.readings == (PowerReading(10, 1.0), PowerReading(20, 2.0))
+
+
+def test_failing_sensor_is_noted_once_and_left_alone():
+    calls = []
+
+    def read():
+        calls.append(1)
+        raise OSError("gone")
+
+    recording = PolledRecording(read)
+    recording.poll()
+    recording.poll()
+    assert recording.failure == "gone"
+    assert len(calls) == 1
+
+
+def test_thread_reads_at_least_at_the_end():
+    count = iter(range(1, 10**6))
+    with polled(lambda: PowerReading(next(count), 1.0), period_s=60) as recording:
+        assert recording.readings == ()
+    assert recording.readings == (PowerReading(1, 1.0),)
+
+
+def test_thread_reads_while_open():
+    import threading
+
+    seen = threading.Event()
+    count = iter(range(1, 10**6))
+
+    def read():
+        reading = PowerReading(next(count), 1.0)
+        if reading.time_ns >= 3:
+            seen.set()
+        return reading
+
+    with polled(read, period_s=0.001) as recording:
+        assert seen.wait(60)
+    assert len(recording.readings) >= 3
+
+
+def test_repeats_of_a_sensor_that_stopped_are_let_go():
+    def read():
+        if recording.readings and recording.readings[-1].time_ns == 30:
+            raise SensorStoppedError("stuck", since_ns=10)
+        return PowerReading(10 + 10 * len(recording.readings), 5.0)
+
+    recording = PolledRecording(read)
+    for _ in range(5):
+        recording.poll()
+    assert recording.failure == "stuck"
+    assert recording.readings == (PowerReading(10, 5.0),)

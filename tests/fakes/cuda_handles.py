@@ -12,72 +12,36 @@ from fakes.cuda_gpu import FakeCudaKernel, FakeWork
 Kind = Literal["device", "context", "stream", "event", "module", "function", "memory", "green", "description"]
 
 
-class CUresult(IntEnum):
-    """Codes that the fake returns."""
-
-    CUDA_SUCCESS = 0
-    CUDA_ERROR_INVALID_VALUE = 1
-    CUDA_ERROR_OUT_OF_MEMORY = 2
-    CUDA_ERROR_NOT_INITIALIZED = 3
-    CUDA_ERROR_STUB_LIBRARY = 34
-    CUDA_ERROR_NO_DEVICE = 100
-    CUDA_ERROR_INVALID_DEVICE = 101
-    CUDA_ERROR_INVALID_IMAGE = 200
-    CUDA_ERROR_INVALID_CONTEXT = 201
-    CUDA_ERROR_NO_BINARY_FOR_GPU = 209
-    CUDA_ERROR_INVALID_HANDLE = 400
-    CUDA_ERROR_NOT_FOUND = 500
-    CUDA_ERROR_NOT_READY = 600
-    CUDA_ERROR_ILLEGAL_ADDRESS = 700
-    CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701
-    CUDA_ERROR_LAUNCH_TIMEOUT = 702
-    CUDA_ERROR_ASSERT = 710
-    CUDA_ERROR_MISALIGNED_ADDRESS = 716
-    CUDA_ERROR_LAUNCH_FAILED = 719
-    CUDA_ERROR_NOT_PERMITTED = 800
-    CUDA_ERROR_NOT_SUPPORTED = 801
-    CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803
-    CUDA_ERROR_INVALID_RESOURCE_TYPE = 914
-    CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION = 915
-    CUDA_ERROR_UNKNOWN = 999
+codes = SimpleNamespace(
+    SUCCESS=0, INVALID_VALUE=1, OUT_OF_MEMORY=2, NOT_INITIALIZED=3, STUB_LIBRARY=34, NO_DEVICE=100, INVALID_DEVICE=101,
+    INVALID_IMAGE=200, INVALID_CONTEXT=201, NO_BINARY_FOR_GPU=209, INVALID_HANDLE=400, NOT_FOUND=500, NOT_READY=600,
+    ILLEGAL_ADDRESS=700, LAUNCH_OUT_OF_RESOURCES=701, LAUNCH_TIMEOUT=702, ASSERT=710, MISALIGNED_ADDRESS=716,
+    LAUNCH_FAILED=719, NOT_PERMITTED=800, NOT_SUPPORTED=801, SYSTEM_DRIVER_MISMATCH=803, INVALID_RESOURCE_TYPE=914,
+    INVALID_RESOURCE_CONFIGURATION=915, UNKNOWN=999,
+)  # fmt: skip
+"""Codes that the fake returns, by their names without what all begin with."""
+CUresult = IntEnum(
+    "CUresult", {"CUDA_SUCCESS": 0} | {f"CUDA_ERROR_{name}": code for name, code in vars(codes).items() if code}
+)  # type: ignore[misc]
 
 
-codes = SimpleNamespace(**{each.name.removeprefix("CUDA_ERROR_"): int(each) for each in CUresult})
-"""By their names without what all begin with."""
+def _numbered(kind: str, prefix: str, numbers: dict[str, int]) -> type[IntEnum]:
+    """Return an enumeration as in ``cuda.h``."""
+    return IntEnum(kind, {f"{prefix}_{name}": number for name, number in numbers.items()})  # type: ignore[return-value]
 
 
-class CUdevice_attribute(IntEnum):
-    """Attributes of a device, numbered as in ``cuda.h``."""
-
-    CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1
-    CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13
-    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16
-    CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE = 36
-    CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH = 37
-    CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 39
-    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75
-    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
-    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81
-    CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR = 82
-    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
-    CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR = 106
-
-
-class CUfunction_attribute(IntEnum):
-    """Attributes of a kernel, numbered as in ``cuda.h``."""
-
-    CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0
-    CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1
-    CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3
-    CU_FUNC_ATTRIBUTE_NUM_REGS = 4
-    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
-
-
-class CUdevResourceType(IntEnum):
-    """Resources that green contexts split, numbered as in ``cuda.h``."""
-
-    CU_DEV_RESOURCE_TYPE_INVALID = 0
-    CU_DEV_RESOURCE_TYPE_SM = 1
+CUdevice_attribute = _numbered("CUdevice_attribute", "CU_DEVICE_ATTRIBUTE", {
+    "MAX_THREADS_PER_BLOCK": 1, "CLOCK_RATE": 13, "MULTIPROCESSOR_COUNT": 16, "MEMORY_CLOCK_RATE": 36,
+    "GLOBAL_MEMORY_BUS_WIDTH": 37, "MAX_THREADS_PER_MULTIPROCESSOR": 39, "COMPUTE_CAPABILITY_MAJOR": 75,
+    "COMPUTE_CAPABILITY_MINOR": 76, "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 81,
+    "MAX_REGISTERS_PER_MULTIPROCESSOR": 82, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 97,
+    "MAX_BLOCKS_PER_MULTIPROCESSOR": 106,
+})  # fmt: skip
+CUfunction_attribute = _numbered("CUfunction_attribute", "CU_FUNC_ATTRIBUTE", {
+    "MAX_THREADS_PER_BLOCK": 0, "SHARED_SIZE_BYTES": 1, "LOCAL_SIZE_BYTES": 3, "NUM_REGS": 4,
+    "MAX_DYNAMIC_SHARED_SIZE_BYTES": 8,
+})  # fmt: skip
+CUdevResourceType = _numbered("CUdevResourceType", "CU_DEV_RESOURCE_TYPE", {"INVALID": 0, "SM": 1})
 
 
 @dataclass(slots=True, eq=False)

@@ -12,7 +12,7 @@ import json
 import math
 import sys
 import time
-from enum import IntEnum, auto
+from enum import IntEnum
 
 import onnx
 
@@ -27,61 +27,21 @@ MINIBATCH_S = 0.001
 STARTS = True
 
 
-class DataType(IntEnum):
-    FLOAT = 0
-    HALF = 1
-    INT8 = 2
-    INT32 = 3
-    BOOL = 4
-    UINT8 = 5
-    FP8 = 6
-    BF16 = 7
-    INT64 = 8
-    INT4 = 9
-
-
+DataType = IntEnum("DataType", "FLOAT HALF INT8 INT32 BOOL UINT8 FP8 BF16 INT64 INT4", start=0)
 ITEM_BYTES = {"FLOAT": 4, "HALF": 2, "INT32": 4, "BF16": 2, "INT64": 8}
 ONNX_TYPES = {1: "FLOAT", 10: "HALF", 6: "INT32", 7: "INT64", 9: "BOOL", 16: "BF16", 2: "UINT8", 3: "INT8"}
 
 
-class TensorIOMode(IntEnum):
-    NONE = 0
-    INPUT = 1
-    OUTPUT = 2
-
-
-class TensorLocation(IntEnum):
-    DEVICE = 0
-    HOST = 1
-
-
-class DeviceType(IntEnum):
-    GPU = 0
-    DLA = 1
-
-
-class BuilderFlag(IntEnum):
-    FP16 = auto()
-    BF16 = auto()
-    INT8 = auto()
-    GPU_FALLBACK = auto()
-
-
-class NetworkDefinitionCreationFlag(IntEnum):
-    EXPLICIT_BATCH = 0
-
-
-class TensorFormat(IntEnum):
-    LINEAR = 0
-    CHW32 = 5
+TensorIOMode = IntEnum("TensorIOMode", "NONE INPUT OUTPUT", start=0)
+TensorLocation = IntEnum("TensorLocation", "DEVICE HOST", start=0)
+DeviceType = IntEnum("DeviceType", "GPU DLA", start=0)
+BuilderFlag = IntEnum("BuilderFlag", "FP16 BF16 INT8 GPU_FALLBACK")
+NetworkDefinitionCreationFlag = IntEnum("NetworkDefinitionCreationFlag", "EXPLICIT_BATCH", start=0)
+TensorFormat = IntEnum("TensorFormat", {"LINEAR": 0, "CHW32": 5})
 
 
 class ILogger:
-    class Severity(IntEnum):
-        INTERNAL_ERROR = 0
-        ERROR = 1
-        WARNING = 2
-        INFO = 3
+    Severity = IntEnum("Severity", "INTERNAL_ERROR ERROR WARNING INFO", start=0)
 
     def __init__(self):
         self.initialised = True

@@ -113,15 +113,6 @@ def test_a_link_in_place_of_the_lock_is_not_followed(root, private):
     assert victim.read_text() == "precious"
 
 
-def test_boards_below_different_folders_do_not_share_a_lock_of_ones_own(tmp_path, private):
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-    with hold("jetson", tmp_path / "one"), hold("jetson", tmp_path / "two"):
-        assert len(list(private.iterdir())) == 2
-    with hold("jetson", tmp_path / "one"), pytest.raises(DeviceError, match="in use"), hold("jetson", tmp_path / "one"):
-        pass
-
-
 def test_a_private_folder_that_another_has_laid_out_is_an_error(tmp_path, private):
     private.symlink_to(tmp_path)
     with pytest.raises(DeviceError, match=r"is not this user's alone") as refused, hold("jetson", tmp_path):

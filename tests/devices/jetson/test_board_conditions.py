@@ -79,19 +79,6 @@ def test_every_board_of_the_catalogue_says_what_it_is_and_may(tmp_path, name, ke
     assert set(presets.needs_reboot) == other
 
 
-def test_an_agx_orin_marks_its_modes_by_the_parts_of_the_gpu_that_they_switch(tmp_path):
-    sysfs = make_board(tmp_path, kernel="5.15", mode="MODE_30W", clock=FakeClock())
-    nvpmodel = read_nvpmodel(sysfs)
-    assert isinstance(nvpmodel, Nvpmodel)
-    presets = presets_of(nvpmodel, tables_of(sysfs.board), present_masks(sysfs, nvpmodel))
-    assert presets.needs_reboot == {
-        "MAXN": "needs a reboot: TPC mask 0, now 240",
-        "MODE_15W": "needs a reboot: TPC mask 248, now 240",
-        "MODE_50W": "needs a reboot: TPC mask 0, now 240",
-    }
-    assert presets.modes["MODE_30W"] == Mode(cpu_cores=8, cpu_mhz=1728.0, gpu_mhz=612.0, mem_mhz=3199.0)
-
-
 def test_the_conditions_of_a_board(tmp_path):
     sysfs = make_board(tmp_path, kernel="5.15", mode="MODE_15W", clock=FakeClock())
     found = board_conditions(sysfs, find_knobs(sysfs))
@@ -116,20 +103,6 @@ def test_the_conditions_of_a_board(tmp_path):
     assert found["python"]
     assert {"onnxruntime", "torch"} <= set(found)
     assert (found["container"], found["board_notes"]) == (None, [])
-
-
-def test_a_user_without_rights_learns_the_same(tmp_path):
-    as_root = make_board(tmp_path, clock=FakeClock())
-    as_user = type(as_root)(tmp_path, user="user", clock=FakeClock())
-    found = find_knobs(as_root)
-    assert board_conditions(as_user, found) == board_conditions(as_root, found)
-
-
-def test_governors_that_differ_are_all_told(tmp_path):
-    sysfs = KernelFiles(tmp_path)
-    for number, governor in enumerate(("schedutil", "performance", "schedutil")):
-        sysfs.put(f"sys/devices/system/cpu/cpufreq/policy{number}/scaling_governor", governor)
-    assert board_conditions(sysfs)["governors"] == {"cpu": "performance, schedutil", "gpu": None}
 
 
 def test_what_a_board_does_not_tell_is_none_and_not_made_up(tmp_path):

@@ -294,12 +294,3 @@ def test_the_total_of_every_board_in_the_catalogue(tmp_path, clock, name, kernel
     assert power.read().power_w == pytest.approx(sum(power.rails()[rail] for rail in expected))
     assert power.read().power_w > 1
     assert board.writes == []
-
-
-@pytest.mark.parametrize("labels", ["nc", "missing"])
-@pytest.mark.parametrize("seed", range(4))
-def test_shuffled_numbers_and_unconnected_channels_change_nothing(tmp_path, clock, labels, seed):
-    board = make_board(tmp_path, clock=clock, seed=seed, shuffle_hwmon=True, labels=labels)
-    power = opened(board, clock)
-    assert power.source == "ina3221:VDD_GPU_SOC+VDD_CPU_CV+VIN_SYS_5V0"
-    assert len(power.rails()) == 4

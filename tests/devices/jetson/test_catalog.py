@@ -4,7 +4,6 @@ The catalogue: every board complete and consistent, every figure with a source a
 """
 
 import errno
-import re
 from dataclasses import fields
 from functools import cache
 from importlib import resources
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from edgetune.devices.jetson import catalog
-from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.errors import InputError
 from edgetune.testing.fake_board import make_board
 
@@ -35,43 +33,6 @@ def error_of(call, *arguments):
 
 def limits(kernel, prefix=f"{POLICY}/scaling_"):
     return tuple(int(kernel.read(f"{prefix}{end}_freq")) for end in ("min", "max"))
-
-
-@pytest.mark.parametrize("name", board_names())
-@pytest.mark.parametrize("newest", [False, True])
-def test_every_board_boots_into_its_mode_with_the_files_of_its_release(tmp_path, name, newest):
-    entry = load_board(name)
-    release = entry.kernels[-1 if newest else 0]
-    kernel = make_board(tmp_path, name, kernel=release)
-    board = kernel.board
-    (preset,) = [preset for preset in board.presets.modes if preset.name == board.mode]
-    online = [cpu for cpu in entry.cpus if kernel.read_int(f"{CPU}/cpu{cpu}/online") == 1]
-    assert online == list(preset.cores)
-    for cluster in entry.clusters:
-        if set(cluster.cpus) & set(online):
-            assert set(limits(kernel, f"{CPU}/cpufreq/{cluster.policy}/scaling_")) <= set(board.cpu_khz)
-    gpus = [
-        path
-        for path in kernel.glob("sys/class/devfreq/*")
-        if "bwmgr" not in path
-        and (kernel.root / path / "device/of_node/compatible").read_bytes() == f"nvidia,{entry.gpu_name}\0".encode()
-    ]
-    listed = [kernel.read(f"{path}/available_frequencies") for path in gpus]
-    assert listed[0] == " ".join(f"{khz}000" for khz in board.gpu_khz)
-    assert len(listed) == (2 if name == THOR else 1)
-    assert kernel.writable(CLK_CAP) == (release in ("5.15", "6.8")) != kernel.writable(ISO_CAP)
-    (zones,) = [group for group in entry.thermal if release in group.kernels]
-    for folder, zone in zip(kernel.glob("sys/class/thermal/thermal_zone*"), zones.zones, strict=True):
-        assert kernel.read(f"{folder}/type") == zone
-        if zone in zones.gated:
-            assert error_of(kernel.read, f"{folder}/temp") == "EAGAIN"
-    text = kernel.read("etc/nvpmodel.conf")
-    models = re.findall(r"< POWER_MODEL ID=(\d+) NAME=(\S+) >", text)
-    assert models == [(str(each.id), each.name) for each in board.presets.modes]
-    for param in re.split(r"<\s?PARAM TYPE=\w+ NAME=", text.split("POWER_MODEL DEFINITIONS")[0])[1:]:
-        paths = re.findall(r"^\w+ /(\S+)", param, re.MULTILINE)
-        missing = param.startswith("VDDIN_OC_LIMIT") and release == "4.9"  # its driver is another there
-        assert missing or any((kernel.root / path).exists() for path in paths), param
 
 
 @pytest.fixture(scope="module")

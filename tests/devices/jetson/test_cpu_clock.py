@@ -6,26 +6,14 @@ import json
 import pytest
 
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.jetson.cpu import PATIENCE_S, find_cores, online_file, parse_ranges
 from edgetune.errors import DeviceError
-from edgetune.testing.fake_files import Killed
+from edgetune.testing.fake_files import KernelFiles, Killed
 from fakes.guardian_calls import apply_line, guard, request_line
 
 FOLDER = "sys/devices/system/cpu/cpufreq"
 OFFLINE = ["ebusy", "missing", "readable"]
 REONLINE = ["boot", "kept"]
-
-
-@pytest.mark.parametrize("kernel", ["4.9", "5.10"])
-def test_limits_are_raised_and_lowered_in_an_order_that_no_kernel_refuses(bench, kernel):
-    at = bench("jetson-agx-xavier", kernel=kernel)
-    found = at.control.snapshot()
-    for mhz in (1190.4, 2265.6, 115.2, 192.0, 1190.4):
-        assert at.control.apply(Mode(cpu_mhz=mhz), found).cpu_mhz == mhz
-        for policy in (0, 2, 4, 6):
-            for end in ("min", "max"):
-                assert at.kernel.read(f"{FOLDER}/policy{policy}/scaling_{end}_freq") == f"{mhz * 1000:.0f}"
-    assert at.control.restore(found) == []
-    assert at.differences() == {}
 
 
 def test_both_limits_are_written_so_that_no_forgotten_request_comes_back(bench):
@@ -81,18 +69,6 @@ def test_a_running_cluster_that_hides_its_limits_stops_the_snapshot(bench):
     with pytest.raises(DeviceError, match=r"no policy .* lists core 4, which is online"):
         at.control.snapshot()
     assert at.kernel.writes == []
-
-
-@pytest.mark.parametrize("board", ["jetson-nano", "jetson-orin-nano-8gb"])
-def test_a_limit_that_heat_holds_down_is_told_as_clamped(bench, board):
-    at = bench(board)
-    found = at.control.snapshot()
-    at.kernel.answer(f"{FOLDER}/policy0/scaling_max_freq", lambda value: str(min(int(value), 921600)))
-    mhz = at.control.space.knobs["cpu_mhz"][-2]
-    with pytest.raises(
-        DeviceError, match=f"policy0/scaling_max_freq was set to {mhz * 1000:.0f} but reads back 921600: clamped"
-    ):
-        at.control.apply(Mode(cpu_mhz=mhz), found)
 
 
 def test_a_cluster_that_is_off_is_left_alone_while_it_is_not_needed(bench):
@@ -196,3 +172,70 @@ def test_a_woken_cluster_without_the_clock_is_reported(bench):
         at.control.apply(Mode(cpu_cores=6, cpu_mhz=806.4), found)
     assert at.control.restore(found) == []
     assert at.differences() == {}
+
+
+CPU = "sys/devices/system/cpu"
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("0", (0,)), ("0-3", (0, 1, 2, 3)), ("0-2,5", (0, 1, 2, 5)), ("0 3 4", (0, 3, 4)), ("", ())],
+)
+def test_lists_of_cores_are_read_as_the_kernel_writes_them(text, numbers):
+    assert parse_ranges(text) == numbers
+
+
+def test_core_0_and_cores_without_a_file_always_run(tmp_path):
+    sysfs = KernelFiles(tmp_path)
+    sysfs.put(f"{CPU}/present", "0-3")
+    for core in (0, 1, 3):
+        sysfs.put(online_file(core), 1)
+    cores = find_cores(sysfs)
+    assert cores.numbers == (0, 1, 2, 3)
+    assert cores.switchable == (1, 3)
+    assert cores.counts == (2, 3, 4)
+    assert online_file(0) not in cores.settable
+
+
+def test_without_a_list_of_cores_there_is_no_control(tmp_path):
+    with pytest.raises(DeviceError, match="present does not list the cores"):
+        find_cores(KernelFiles(tmp_path))
+
+
+def test_cores_go_off_from_the_highest_and_come_from_the_lowest(bench):
+    at = bench("jetson-nano")
+    found = at.control.snapshot()
+    at.control.apply(Mode(cpu_cores=1), found)
+    at.control.restore(found)
+    assert at.kernel.writes == [
+        (online_file(core), value) for value, cores in (("0", (3, 2, 1)), ("1", (1, 2, 3))) for core in cores
+    ]
+
+
+def test_cores_that_ran_when_found_go_before_those_that_were_off(bench):
+    at = bench("jetson-tx2", mode="MAXQ")  # its Denver cores 1 and 2 are off
+    found = at.control.snapshot()
+    for count, running in [(4, "0,3,4,5"), (3, "0,3,4"), (5, "0,1,3,4,5"), (6, "0,1,2,3,4,5"), (1, "0")]:
+        at.control.apply(Mode(cpu_cores=count), found)
+        assert at.kernel.read(f"{CPU}/online") == running
+    assert at.control.restore(found) == []
+    assert at.differences() == {}
+
+
+def test_a_core_that_does_not_go_off_is_told_after_a_second(bench):
+    at = bench("jetson-orin-nano-8gb", stuck_cores=(5,))
+    found = at.control.snapshot()
+    began = at.clock.now_ns()
+    with pytest.raises(DeviceError, match=r"cpu5/online refused 0: the device is busy") as caught:
+        at.control.apply(Mode(cpu_cores=2), found)
+    assert PATIENCE_S <= (at.clock.now_ns() - began) / 1e9 < 1.5
+    assert "another program" in caught.value.hint
+    assert at.control.restore(found) == []
+    assert at.differences() == {}
+
+
+def test_a_core_that_is_busy_for_a_moment_is_asked_again(bench):
+    at = bench()
+    for write in (1, 2, 3):
+        at.kernel.fail_at(write, "EBUSY")
+    assert at.control.apply(Mode(cpu_cores=5), at.control.snapshot()).cpu_cores == 5

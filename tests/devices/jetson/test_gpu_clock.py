@@ -64,17 +64,6 @@ def test_the_gpu_is_kept_awake_while_its_limits_change_and_sleeps_again(bench, b
     assert {path for path, _ in steps[1:-1]} == {gpu.limits.low, gpu.limits.high}
 
 
-def test_a_gpu_that_was_kept_awake_stays_awake(bench):
-    at = bench()
-    power = find_gpu(at.kernel).power
-    at.put(power, "on")
-    found = at.control.snapshot()
-    at.control.apply(Mode(gpu_mhz=408.0), found)
-    assert at.control.restore(found) == []
-    assert at.kernel.read(power) == "on"
-    assert at.differences() == {}
-
-
 def test_a_gpu_that_cannot_be_woken_gets_its_limits_back_all_the_same(bench):
     at = bench()
     found = at.control.snapshot()
@@ -107,14 +96,6 @@ def test_one_limit_that_cannot_be_put_back_does_not_keep_the_other(bench, end):
     at.kernel.deny_writing(stuck, errno.EIO)
     assert [told.split()[0] for told in at.control.restore(found)] == [f"/{stuck}"]
     assert set(at.differences()) == {at.kernel.real(stuck)}
-
-
-@pytest.mark.parametrize("asleep", ["min", "zero", "error"])
-def test_what_a_sleeping_gpu_says_of_its_clock_does_not_matter(bench, asleep):
-    at = bench(gpu_asleep=asleep)
-    found = at.control.snapshot()
-    assert at.control.read().gpu_mhz is None
-    assert at.control.apply(Mode(gpu_mhz=510.0), found).gpu_mhz == 510.0
 
 
 def test_limits_kept_in_khz_are_the_clock_of_the_table(bench):

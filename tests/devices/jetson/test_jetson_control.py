@@ -96,20 +96,6 @@ def test_every_knob_of_a_board_is_on_offer_from_its_own_tables(bench, board, ker
     assert knobs["mem_mhz"] == tuple(khz / 1000 for khz in listed)
 
 
-def test_values_above_the_active_caps_are_offered_only_on_request(bench):
-    at = bench("jetson-agx-orin-64gb", kernel="5.15", mode="MODE_30W", beyond_caps=False)
-    caps = {"cpu_cores": 8.0, "cpu_mhz": 1728.0, "gpu_mhz": 612.0, "mem_mhz": None}
-    knobs = at.open(caps=caps).space.knobs
-    assert {knob: values[-1] for knob, values in knobs.items()} == {
-        "cpu_cores": 8, "cpu_mhz": 1728.0, "gpu_mhz": 612.0, "mem_mhz": 3199.0
-    }  # fmt: skip
-    with pytest.raises(DeviceError, match="offers no gpu_mhz of 714: the active power mode allows 612 at most"):
-        at.open(caps=caps).apply(Mode(gpu_mhz=714.0), at.control.snapshot())
-    beyond = at.open(caps=caps, beyond_caps=True).space.knobs
-    assert (beyond["cpu_cores"][-1], beyond["gpu_mhz"][-1]) == (12, 1300.5)
-    assert at.kernel.writes == []
-
-
 def test_values_that_are_not_on_offer_are_refused_before_anything_is_written(bench):
     at = bench()
     found = at.control.snapshot()

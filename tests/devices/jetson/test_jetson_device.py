@@ -64,28 +64,8 @@ class TestAgxOrinOfJetpack5(BoardContract):
     board = ("jetson-agx-orin-64gb", "5.10")
 
 
-@pytest.mark.slow
-class TestOrinNanoOfJetpack6(BoardContract):
-    board = ("jetson-orin-nano-8gb", "5.15")
-
-
-@pytest.mark.slow
-class TestXavierNxOfJetpack4(BoardContract):
-    board = ("jetson-xavier-nx", "4.9")
-
-
 class TestThorOfJetpack7(BoardContract):
     board = ("jetson-agx-thor", "6.8")
-
-
-def test_power_is_recorded_while_time_passes(bench):
-    at = bench("jetson-agx-orin-64gb", kernel="5.10")
-    device = open_fake_jetson(at.kernel.root)
-    with device.power.record() as recording:
-        device.clock.sleep_s(3 * device.power.refresh_s)
-    assert len(recording.readings) >= 2
-    assert recording.failure is None
-    assert device.power.source == "ina3221:VDD_GPU_SOC+VDD_CPU_CV+VIN_SYS_5V0"
 
 
 def test_a_fake_says_so_wherever_its_figures_go(bench):
@@ -115,13 +95,6 @@ def test_opening_a_board_writes_nothing_and_starts_no_guardian(bench):
     assert at.kernel.writes == []
 
 
-def test_a_guardian_that_cannot_be_started_is_an_error_of_the_device(bench):
-    device = open_jetson(bench("jetson-nano").kernel, "jetson", ["/no/such/program"])
-    with pytest.raises(DeviceError, match=r"guardian.*cannot be started.*/no/such/program"):
-        device.modes.apply(Mode(cpu_cores=1))
-    device.modes.restore()
-
-
 def test_beyond_caps_offers_more_and_says_so_in_the_results(bench):
     at = bench("jetson-agx-orin-64gb", kernel="5.15", mode="MODE_30W")
     within, beyond = opened(at), opened(at, "jetson?beyond-caps=on")
@@ -145,15 +118,6 @@ def test_a_machine_that_is_no_jetson_is_named_as_such(tmp_path):
     with pytest.raises(DeviceError, match="this machine is not a Jetson"):
         open_jetson(Sysfs(Path("/")), "jetson", [])
     assert not is_fake(tmp_path)
-
-
-def test_without_privilege_nothing_can_be_set_and_everything_else_is_there(bench):
-    at = bench("jetson-orin-nano-8gb", kernel="5.15", user="user")
-    device = open_jetson(at.kernel, "jetson", ["/no/such/program"], ask=True, clock=at.clock)
-    assert device.modes.space.knobs == {}
-    assert all("root" in why for why in device.modes.space.fixed.values())
-    assert device.temperature.read_c() > 0
-    assert not isinstance(device.power, Absent)
 
 
 def test_without_privilege_the_guardian_tells_what_can_be_set(bench):

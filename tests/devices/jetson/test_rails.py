@@ -210,8 +210,3 @@ def test_what_the_chip_cannot_measure_has_no_power(sysfs, mv, ma, believed):
     channel = find_channels(sysfs)[0]
     power_w = channel.power_w(channel.counts(sysfs))
     assert power_w == (pytest.approx(mv * ma / 1e6) if believed else None)
-
-
-def test_a_smaller_shunt_measures_larger_currents(sysfs):
-    add_hwmon(sysfs, "sys/class/hwmon/hwmon0", ma=60_000, shunt_uohm=2000)
-    assert watts(sysfs) == pytest.approx(dict.fromkeys(LABELS, 300.0))
