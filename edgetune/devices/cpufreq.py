@@ -46,7 +46,10 @@ class HostControl(BoardControl):
         if isinstance(choices, str):
             self.space = ModeSpace({}, fixed={"cpu_mhz": choices})
         else:
-            why = "; ".join([*sorted(self._bounds), *self._differing()])
+            fastest = self._tables[self._fastest]
+            names = [policy.rpartition("/")[2] for policy, table in self._tables.items() if table != fastest]
+            slower = [f"{' and '.join(names)} with other clocks: each runs at its nearest below"] if names else []
+            why = "; ".join([*sorted(self._bounds), *slower])
             withheld = {"max": f"the highest clock cannot be held: {why}"} if self._bounds else {}
             self.space = ModeSpace({"cpu_mhz": choices}, withheld=withheld, limited={"cpu_mhz": why} if why else {})
 
@@ -68,12 +71,6 @@ class HostControl(BoardControl):
             return f"cpufreq cannot be read: {error}"
         fastest = self._tables[self._fastest]
         return tuple(khz / 1000 for khz in fastest) or f"no clock can be held: {'; '.join(sorted(self._bounds))}"
-
-    def _differing(self) -> list[str]:
-        """Return a clause about clusters that have other clocks than the fastest, if there are such."""
-        fastest = self._tables[self._fastest]
-        names = [policy.rpartition("/")[2] for policy, table in self._tables.items() if table != fastest]
-        return [f"{' and '.join(names)} with other clocks: each runs at its nearest below"] if names else []
 
     @property
     def _fastest(self) -> str:

@@ -97,17 +97,12 @@ def grid_levels(knobs: Mapping[str, Sequence[float]], count: int) -> dict[str, t
     wins, then the most even one, then the one with more levels for the earlier knobs.
     """
     sizes = [len(values) for values in knobs.values()]
-    fair = _fair_share(sizes, count)
-    least = [min(size, fair, max(2, fair // 2)) for size in sizes]
-    best = max(_choices(sizes, least, count), key=lambda choice: (math.prod(choice), sorted(choice), choice))
-    return {knob: evenly_spaced(values, levels) for (knob, values), levels in zip(knobs.items(), best, strict=True)}
-
-
-def _fair_share(sizes: Sequence[int], count: int) -> int:
     fair = 1
     while fair < max(sizes, default=1) and math.prod(min(size, fair + 1) for size in sizes) <= count:
         fair += 1
-    return fair
+    least = [min(size, fair, max(2, fair // 2)) for size in sizes]
+    best = max(_choices(sizes, least, count), key=lambda choice: (math.prod(choice), sorted(choice), choice))
+    return {knob: evenly_spaced(values, levels) for (knob, values), levels in zip(knobs.items(), best, strict=True)}
 
 
 def _choices(sizes: Sequence[int], least: Sequence[int], count: int) -> Iterator[tuple[int, ...]]:
@@ -136,7 +131,8 @@ def read_settings(source: str) -> list[Mode]:
     """
     data, name = read_source(source), name_of(source)
     form = sniff(data, name=name)
-    if form == "yaml" or (form == "csv" and _looks_like_yaml(source, data)):
+    yaml = source.lower().endswith((".yaml", ".yml", ".json")) or data.lstrip().startswith((b"-", b"["))
+    if form == "yaml" or (form == "csv" and yaml):
         return _from_yaml(data, name=name)
     table = table_in(data, form, name=name)[0]
     refuse_twice([column for column in table.column_names if column in SETTINGS], name=name)
@@ -150,10 +146,6 @@ def _records(table: Any) -> list[dict[str, Any]]:
     present = [knob for knob in SETTINGS if knob in table.column_names]
     rows: list[dict[str, Any]] = table.select(present).to_pylist() if present else []
     return list({repr(row): row for row in rows}.values())
-
-
-def _looks_like_yaml(source: str, data: bytes) -> bool:
-    return source.lower().endswith((".yaml", ".yml", ".json")) or data.lstrip().startswith((b"-", b"["))
 
 
 def _from_yaml(data: bytes, *, name: str) -> list[Mode]:

@@ -58,7 +58,10 @@ def select_modes(text: str, space: ModeSpace) -> Selection:
     """Return the modes that ``text`` names, and notes for the user; errors as ``parse_modes``."""
     word = text.strip()
     if word.lower() == AS_FOUND:
-        return Selection((_listed_as_found(space),))
+        if space.listed is not None and Mode() not in space.listed:
+            message = "this device offers listed modes only, and as-found is none of them"
+            raise InputError(message, "choose among its listed modes")
+        return Selection((Mode(),))
     if word.lower() == "all":
         return Selection(_unique(_all(space)))
     if word.lower().startswith("grid:"):
@@ -67,7 +70,9 @@ def select_modes(text: str, space: ModeSpace) -> Selection:
         return Selection(_unique(_matching(_wanted(word, space), space, text=text)))
     presets = {name: _preset(name, space) for name in word.split(",")}
     if set(presets.values()) != {None}:
-        return Selection(_unique(_known(presets, space)))
+        for name in (name for name, mode in presets.items() if mode is None):
+            raise _unknown(name.strip(), space)
+        return Selection(_unique(mode for mode in presets.values() if mode is not None))
     if word == STDIN or Path(word).is_file() or "/" in word or word.lower().endswith(_FILE_SUFFIXES):
         return Selection(_unique(_from_file(word, space)))
     raise _unknown(word, space)
@@ -118,14 +123,6 @@ def _nearby(knob: str, value: float, allowed: Sequence[float]) -> float:
 
 def _unique(modes: Iterable[Mode]) -> tuple[Mode, ...]:
     return tuple(dict.fromkeys(modes))
-
-
-def _listed_as_found(space: ModeSpace) -> Mode:
-    if space.listed is not None and Mode() not in space.listed:
-        raise InputError(
-            "this device offers listed modes only, and as-found is none of them", "choose among its listed modes"
-        )
-    return Mode()
 
 
 def _all(space: ModeSpace) -> Sequence[Mode]:
@@ -179,14 +176,6 @@ def _preset(word: str, space: ModeSpace) -> Mode | None:
             f"{word} cannot be set here: {withheld[key]}", f"edgetune device show lists those that can{either}"
         )
     return presets.get(key)
-
-
-def _known(presets: Mapping[str, Mode | None], space: ModeSpace) -> Iterator[Mode]:
-    """Yield the modes of named presets; the error for an unknown name among known ones names only that one."""
-    for name, mode in presets.items():
-        if mode is None:
-            raise _unknown(name.strip(), space)
-        yield mode
 
 
 def _preset_key(name: str) -> str:

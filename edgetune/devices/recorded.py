@@ -100,7 +100,11 @@ class RecordedTable:
         if not rows:
             raise InputError(f"{name} has no rows", "give it a profile with at least one measured point")
         found = one_per_point(rows)
-        data_warnings = (_duplicates(found.ignored, found.disagreeing),) if found.ignored else ()
+        advice = "the newest measurement of each point is used; measure again into a fresh file to be rid of the others"
+        if found.disagreeing:
+            advice = f"some differ by more than {100 * SAME:g} %: {advice}"
+        numbers = {"rows_ignored": found.ignored, "rows_disagreeing": found.disagreeing}
+        data_warnings = (DataWarning("duplicate-points", advice, numbers),) if found.ignored else ()
         return cls(found.rows, data_warnings, name, found.by_point)
 
     @property
@@ -136,13 +140,6 @@ def workloads_of(rows: Sequence[ProfileRow]) -> tuple[RecordedWorkload, ...]:
     for row in rows:
         sizes.setdefault((row.workload, row.task), set()).add(row.batch_size)
     return tuple(RecordedWorkload(workload, task, tuple(sorted(found))) for (workload, task), found in sizes.items())
-
-
-def _duplicates(count: int, disagreeing: int) -> DataWarning:
-    advice = "the newest measurement of each point is used; measure again into a fresh file to be rid of the others"
-    if disagreeing:
-        advice = f"some differ by more than {100 * SAME:g} %: {advice}"
-    return DataWarning("duplicate-points", advice, {"rows_ignored": count, "rows_disagreeing": disagreeing})
 
 
 def _missing(point: Point, rows: Sequence[ProfileRow], *, name: str) -> InputError:

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import pwd
 import shlex
 import sys
 import time
@@ -100,10 +101,14 @@ def holder_of(descriptor: int) -> Holder | None:
         with suppress(psutil.Error, OSError, ValueError):
             process = psutil.Process(pid)
             uid = process.uids().real
-            command = _printable(process.cmdline() or [process.name()])
+            program, *words = process.cmdline() or [process.name()]
+            command = one_line(shlex.join([Path(program).name, *words]), _LONGEST_COMMAND)
             stopped = process.status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
             seen = _has_locked(pid, descriptor)
-            return Holder(pid, uid, _user_name(uid), command, process.create_time(), seen, stopped)
+            user = f"user {uid}"
+            with suppress(KeyError):
+                user = pwd.getpwuid(uid).pw_name
+            return Holder(pid, uid, user, command, process.create_time(), seen, stopped)
     return None
 
 
@@ -141,17 +146,3 @@ def _file_id(descriptor: int) -> str:
     """Return the device and inode of an open file in the format of the kernel's lock lists."""
     file = os.fstat(descriptor)
     return f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
-
-
-def _user_name(uid: int) -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"
-
-
-def _printable(words: list[str]) -> str:
-    """Return a command line as one short line without control characters."""
-    return one_line(shlex.join([Path(words[0]).name, *words[1:]]), _LONGEST_COMMAND)

@@ -70,7 +70,10 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
         _put_nvgpu(files, board, device)
     if board.gpu_node == "present":
         _put_nodes(files, board)
-    _put_other(files, board)
+    vic = DevfreqNode("sys/devices/platform/15340000.vic", "15340000.vic", (115_200, 601_600))  # the video engine
+    files.put_bytes(f"{vic.device}/of_node/compatible", f"nvidia,{board.soc}-vic\0".encode(), 0o444)
+    files.put_bytes(f"{vic.device}/of_node/name", b"vic\0", 0o444)
+    _put_devfreq(files, vic, "userspace")
 
 
 def _put_nvgpu(files: KernelFiles, board: FakeBoard, device: str) -> None:
@@ -103,14 +106,6 @@ def _put_devfreq(files: KernelFiles, node: DevfreqNode, governor: str) -> None:
     files.link(f"sys/class/devfreq/{node.name}", node.folder)
 
 
-def _put_other(files: KernelFiles, board: FakeBoard) -> None:
-    """Add the video engine, a devfreq folder of another device."""
-    vic = DevfreqNode("sys/devices/platform/15340000.vic", "15340000.vic", (115_200, 601_600))
-    files.put_bytes(f"{vic.device}/of_node/compatible", f"nvidia,{board.soc}-vic\0".encode(), 0o444)
-    files.put_bytes(f"{vic.device}/of_node/name", b"vic\0", 0o444)
-    _put_devfreq(files, vic, "userspace")
-
-
 def answers(files: KernelFiles, board: FakeBoard) -> dict[str, Answer]:
     """Return the ``Answer`` of each file, by path."""
     device = nodes(board)[0].device
@@ -120,7 +115,9 @@ def answers(files: KernelFiles, board: FakeBoard) -> dict[str, Answer]:
     for name, valid in masks(board).items():
         found[f"{device}/{name}"] = Answer(write=partial(_mask, files, board, f"{device}/{name}", valid))
     for node in nodes(board):
-        found |= _node_answers(files, board, node)
+        found[f"{node.folder}/cur_freq"] = Answer(partial(_clock, files, board, node))
+        for end in ("min", "max"):
+            found[f"{node.folder}/{end}_freq"] = Answer(write=partial(_ask, files, board, node, end))
     return found
 
 
@@ -153,12 +150,6 @@ def _mask(files: KernelFiles, board: FakeBoard, path: str, valid: set[int], valu
     if board.golden_context and files.hidden("booted"):
         refuse(errno.EBUSY if board.kernel != "4.9" else errno.ENODEV, path)
     files.put(path, wanted)
-
-
-def _node_answers(files: KernelFiles, board: FakeBoard, node: DevfreqNode) -> dict[str, Answer]:
-    found = {f"{end}_freq": Answer(write=partial(_ask, files, board, node, end)) for end in ("min", "max")}
-    found["cur_freq"] = Answer(partial(_clock, files, board, node))
-    return {f"{node.folder}/{name}": answer for name, answer in found.items()}
 
 
 def _clock(files: KernelFiles, board: FakeBoard, node: DevfreqNode) -> str:

@@ -102,6 +102,6 @@ class FakeKernel(KernelFiles):
         """Run ``nvpmodel`` independently of the program, and return its exit code and output.
 
         Args:
-            arguments: ``-q``, or ``-m`` and the number of a mode.
+            arguments: ``-m`` and the number of a mode.
         """
         return fake_nvpmodel.command(self, self.board, list(arguments))

@@ -243,11 +243,7 @@ def _emc_cap(board: FakeBoard, preset: Preset) -> int:
 
 
 def command(files: KernelFiles, board: FakeBoard, arguments: list[str]) -> tuple[int, str]:
-    """Return exit code and output of ``nvpmodel``: ``-q``, or ``-m ID`` with nobody at its prompt."""
-    if arguments[:1] == ["-q"]:
-        preset = active(files, board)
-        warning = "NVPM WARN: fan mode is not set!\n" if board.kernel != "4.9" else "NV Fan Mode:quiet\n"
-        return 0, f"{warning}NV Power Mode: {preset.name}\n{preset.id}\n"
+    """Return exit code and output of ``nvpmodel -m ID`` with nobody at its prompt."""
     chosen = [preset for preset in board.presets.modes if arguments == ["-m", str(preset.id)]]
     if not chosen:
         return 255, "NVPM ERROR: invalid parameter\n"

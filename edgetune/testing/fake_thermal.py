@@ -37,7 +37,11 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
         files.put(f"{folder}/type", name, 0o444)
         files.put(f"{folder}/cur_state", 0)
     if board.kernel == "4.9":
-        _put_old_fan(files)
+        fan = "sys/devices/pwm-fan"
+        files.put(f"{fan}/target_pwm", 80)
+        files.put(f"{fan}/cur_pwm", 80, 0o444)
+        files.put(f"{fan}/temp_control", 1)
+        files.put(f"{fan}/rpm_measured", 1850, 0o444)
     else:
         _put_hwmon(files, board)
 
@@ -45,14 +49,6 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
 def _cooling(board: FakeBoard) -> list[str]:
     more = ["soc012-throttle-alert", "devfreq-gpu-gpc-0"] if board.soc == "tegra264" else []
     return ["cpu-throttle-alert", "gpu-throttle-alert", *more, "pwm-fan", "cpufreq-cpu0"]
-
-
-def _put_old_fan(files: KernelFiles) -> None:
-    folder = "sys/devices/pwm-fan"
-    files.put(f"{folder}/target_pwm", 80)
-    files.put(f"{folder}/cur_pwm", 80, 0o444)
-    files.put(f"{folder}/temp_control", 1)
-    files.put(f"{folder}/rpm_measured", 1850, 0o444)
 
 
 def _put_hwmon(files: KernelFiles, board: FakeBoard) -> None:

@@ -149,11 +149,6 @@ def test_children_and_their_children_are_ours_and_stay_so_when_they_end(machine)
     assert others_share(before, machine.load.read(), (0, 1)) == 0.0
 
 
-def test_a_process_of_another_parent_is_not_ours(machine):
-    machine.proc.start(200, parent=1)
-    assert machine.share({"seconds": 1, "own": 0.5, "by": 200}) == pytest.approx(0.5)
-
-
 def test_a_cpu_that_went_off_is_left_out(machine):
     before = machine.load.read()
     machine.proc.pass_s(1, others=0.5)

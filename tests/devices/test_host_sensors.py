@@ -7,11 +7,9 @@ import errno
 
 import pytest
 
-from edgetune.devices.capabilities import Absent
 from edgetune.devices.host_sensors import (
     Counter,
     RaplMeter,
-    RaplSensor,
     open_rapl,
     open_thermometer,
     open_throttle_events,
@@ -31,7 +29,6 @@ def sysfs(tmp_path):
 def test_package_and_memory_are_counted_and_core_is_not(sysfs):
     add_rapl(sysfs, memory=True)
     sensor = open_rapl(sysfs, FakeClock())
-    assert isinstance(sensor, RaplSensor)
     assert sensor.source == "rapl:package-0+dram"
 
 
@@ -43,7 +40,6 @@ def test_dies_that_show_the_counter_of_their_package_are_counted_once(sysfs, mir
         sysfs.put(f"{path}/energy_uj", energy_uj)
     clock = FakeClock()
     sensor = open_rapl(sysfs, clock)
-    assert isinstance(sensor, RaplSensor)
     assert sensor.source == "rapl:" + "+".join(dies[::2] if mirrored else dies)
     with sensor.record() as recording:
         clock.sleep_s(1)
@@ -60,7 +56,6 @@ def test_energy_over_time_is_power(sysfs):
     sysfs.put(f"{counted[0]}/energy_uj", 6_000_000)
     sysfs.put(f"{counted[1]}/energy_uj", 1_500_000)
     reading = meter.read()
-    assert reading is not None
     assert reading.power_w == pytest.approx((6.0 + 1.5) / 0.5)
     assert reading.time_ns == 5_000 + 500_000_000
 
@@ -72,7 +67,6 @@ def test_wrap_around_loses_nothing(sysfs):
     clock.sleep_s(0.001)
     sysfs.put(f"{PACKAGE}/energy_uj", 4_000)
     reading = meter.read()
-    assert reading is not None
     assert reading.power_w == pytest.approx(5_000e-6 / 0.001)
 
 
@@ -85,7 +79,6 @@ def test_counter_that_stands_still_gives_no_reading_and_loses_no_energy(sysfs):
     clock.sleep_s(1)
     sysfs.put(f"{PACKAGE}/energy_uj", 20_000_000)
     reading = meter.read()
-    assert reading is not None
     assert reading.power_w == pytest.approx(10.0)
 
 
@@ -93,7 +86,6 @@ def test_permission_denied_says_how_to_permit(sysfs):
     add_rapl(sysfs)
     sysfs.deny_reading(f"{PACKAGE}/energy_uj")
     sensor = open_rapl(sysfs, FakeClock())
-    assert isinstance(sensor, Absent)
     assert f"chmod a+r /{PACKAGE}/energy_uj" in sensor.reason
 
 
@@ -134,5 +126,4 @@ def test_throttle_events_are_summed(sysfs):
     for cpu, count in enumerate((2, 5)):
         sysfs.put(f"sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count", count)
     events = open_throttle_events(sysfs)
-    assert not isinstance(events, Absent)
     assert events.read() == 7

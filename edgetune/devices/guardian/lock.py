@@ -107,7 +107,12 @@ def hold_journal(path: Path, patience_s: float, stopped: Callable[[], bool]) -> 
         give_up_s = time.monotonic() + patience_s
         while not (taken := try_lock(descriptor)) and not stopped():
             if time.monotonic() > give_up_s:
-                raise _busy_guardian(holder_of(descriptor))
+                holder = holder_of(descriptor)
+                who = "another guardian" if holder is None else f"another guardian, process {holder.pid},"
+                hint = "wait for it; one that hangs in a driver ends with a restart of the board"
+                if holder is not None and holder.seen:
+                    hint = f"wait for it; as root, kill {holder.pid} has it put the board back and end"
+                raise DeviceError(f"{who} still has the board", hint)
             time.sleep(_POLL_S)
         yield taken
     finally:
@@ -190,14 +195,6 @@ def _in_use(holder: Holder | None) -> DeviceError:
     if holder.ending is not None:
         hint = f"wait for it, or end it: {holder.ending}"
     return DeviceError(f"the board is in use by another edgetune: {holder.description}", hint)
-
-
-def _busy_guardian(holder: Holder | None) -> DeviceError:
-    who = "another guardian" if holder is None else f"another guardian, process {holder.pid},"
-    hint = "wait for it; one that hangs in a driver ends with a restart of the board"
-    if holder is not None and holder.seen:
-        hint = f"wait for it; as root, kill {holder.pid} has it put the board back and end"
-    return DeviceError(f"{who} still has the board", hint)
 
 
 class Exclusive:

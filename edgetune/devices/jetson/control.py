@@ -61,16 +61,11 @@ class JetsonControl(BoardControl):
         settable = [*self._fan, *(path for paths in knobs.files.values() for path in paths)]
         self._files = BoardFiles(sysfs, settable, sleep)
         self.settable = self._files.settable
-        limits = {} if beyond_caps else self._with_kernel_cap(caps or {})
+        limits = {} if beyond_caps else dict(caps or {})
+        if not beyond_caps and knobs.emc is not None:  # the kernel's cap on memory may be below that of the power mode
+            kernel, allowed = knobs.emc.capped_hz(self._files) / knobs.emc.per_mhz, limits.get("mem_mhz")
+            limits["mem_mhz"] = kernel if allowed is None else min(allowed, kernel)
         self.space = offered(knobs, sysfs, limits, presets or Presets({}, {}))
-
-    def _with_kernel_cap(self, caps: Mapping[str, float | None]) -> dict[str, float | None]:
-        """Return the caps with the kernel's cap on the memory clock, which may be below that of the power mode."""
-        emc = self.knobs.emc
-        if emc is None:
-            return dict(caps)
-        kernel, allowed = emc.capped_hz(self._files) / emc.per_mhz, caps.get("mem_mhz")
-        return {**caps, "mem_mhz": kernel if allowed is None else min(allowed, kernel)}
 
     def configuration(self) -> str:
         """Return the power mode in force, which sets the board's limits; empty when it is unknown."""

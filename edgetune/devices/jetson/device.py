@@ -16,10 +16,9 @@ from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
 from edgetune.devices.guardian.controls import BEYOND_CAPS, open_jetson_control
 from edgetune.devices.guardian.lock import Exclusive
-from edgetune.devices.jetson.detect import Jetson, detect_jetson
+from edgetune.devices.jetson.detect import detect_jetson
 from edgetune.devices.jetson.gpu import gpu_folder
 from edgetune.devices.jetson.knobs import JetsonKnobs, caps_of
-from edgetune.devices.jetson.nvpmodel import Nvpmodel
 from edgetune.devices.jetson.power import BoardPower, open_board_power
 from edgetune.devices.jetson.restore import nvpmodel_in_force
 from edgetune.devices.jetson.sensors import BoardTelemetry, open_board_thermometer, read_fan
@@ -86,36 +85,26 @@ def board_conditions(sysfs: Sysfs, knobs: JetsonKnobs | None = None) -> dict[str
     nvpmodel = nvpmodel_in_force(sysfs, knobs=knobs)
     known = None if isinstance(nvpmodel, str) else nvpmodel
     fan, gpu = read_fan(sysfs, known.fan_profile if known else None), gpu_folder(sysfs)
+    names = ("module", "soc", "super_variant", "jetpack", "l4t", "kernel", "container")
+    power_mode: dict[str, Any] = {"mode": None, "id": None, "file": None, "sha256": None, "notes": [nvpmodel]}
+    if known is not None:
+        mode = known.active_model.name if known.active_model else None
+        power_mode = {"mode": mode, "id": known.active, "file": known.path, "sha256": known.sha256}
+        power_mode["notes"] = list(known.notes)
+    governors = {word for path in sysfs.glob(_CPU_GOVERNORS) if (word := sysfs.text(path))}
     return {
-        **_identity(board),
-        **_power_mode(nvpmodel),
+        "board": board.model if board else None,
+        **{name: getattr(board, name) if board else None for name in names},
+        "board_notes": list(board.notes) if board else ["this is not a Jetson"],
+        "nvpmodel": power_mode,
         "caps": caps_of(known, knobs.tables) if known and knobs else None,
-        "governors": {"cpu": _cpu_governors(sysfs), "gpu": (sysfs.text(f"{gpu}/governor") or None) if gpu else None},
+        "governors": {
+            "cpu": ", ".join(sorted(governors)) or None,
+            "gpu": (sysfs.text(f"{gpu}/governor") or None) if gpu else None,
+        },
         "fan": asdict(fan) if fan else None,
         **software_versions(),
     }
-
-
-def _identity(board: Jetson | None) -> dict[str, Any]:
-    names = ("model", "module", "soc", "super_variant", "jetpack", "l4t", "kernel", "container")
-    facts = {name: getattr(board, name) if board else None for name in names}
-    facts["board"] = facts.pop("model")
-    return facts | {"board_notes": list(board.notes) if board else ["this is not a Jetson"]}
-
-
-def _power_mode(nvpmodel: Nvpmodel | str) -> dict[str, Any]:
-    """Return the active mode and the file that defines it, or the reason why it is unknown."""
-    if isinstance(nvpmodel, str):
-        return {"nvpmodel": {"mode": None, "id": None, "file": None, "sha256": None, "notes": [nvpmodel]}}
-    model = nvpmodel.active_model
-    facts = {"mode": model.name if model else None, "id": nvpmodel.active, "file": nvpmodel.path}
-    return {"nvpmodel": {**facts, "sha256": nvpmodel.sha256, "notes": list(nvpmodel.notes)}}
-
-
-def _cpu_governors(sysfs: Sysfs) -> str | None:
-    """Return the cpufreq governor, or every governor where policies differ."""
-    found = sorted({word for path in sysfs.glob(_CPU_GOVERNORS) if (word := sysfs.text(path))})
-    return ", ".join(found) or None
 
 
 _GPU = LiveSource(ort_providers=("CUDAExecutionProvider",), torch_device="cuda:0")
@@ -174,9 +163,11 @@ def open_jetson(
     temperature, throttle = open_board_thermometer(sysfs), open_board_throttle(sysfs)
     facts = board_conditions(sysfs, control.knobs)
     about = jetson.model if made_up is None else f"{jetson.model} ({made_up})"
+    known = (("JetPack", jetson.jetpack), ("L4T", jetson.l4t), ("kernel", jetson.kernel_generation))
+    software = ", ".join(f"{what} {value}" for what, value in known if value) or "unknown release"
     return Device(
         name="jetson",
-        description=f"{about}, {_software(jetson)}",
+        description=f"{about}, {software}",
         simulated=made_up is not None,
         source=source,
         clock=clock,
@@ -202,12 +193,6 @@ def no_jetson(root: Path) -> DeviceError:
         f"{root} has no files of a Jetson: neither etc/nv_tegra_release nor proc/device-tree names one",
         "give the folder that has the board's sys, proc and etc",
     )
-
-
-def _software(jetson: Jetson) -> str:
-    """Return the software releases in a short phrase."""
-    known = (("JetPack", jetson.jetpack), ("L4T", jetson.l4t), ("kernel", jetson.kernel_generation))
-    return ", ".join(f"{what} {value}" for what, value in known if value) or "unknown release"
 
 
 def _conditions(

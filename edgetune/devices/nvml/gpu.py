@@ -222,28 +222,19 @@ def unusable(gpu: Gpu, *, on_jetson: bool, environment: Mapping[str, str] = os.e
         on_jetson: Whether this machine is a Jetson; its own GPU need not carry ``(nvgpu)`` in its name (Thor).
         environment: Environment variables; batch systems hide GPUs by CUDA_VISIBLE_DEVICES.
     """
-    if "(nvgpu)" in gpu.name or (on_jetson and not _tells_power(gpu)):
+    power = ("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage")
+    if "(nvgpu)" in gpu.name or (on_jetson and all(gpu.maybe(function) is None for function in power)):
         return DeviceError(f"{gpu.name} is the GPU of a Jetson, which NVML cannot measure", "use the device jetson")
-    shown = environment.get("CUDA_VISIBLE_DEVICES")
-    if shown is not None and not _is_shown(gpu, shown):
-        return DeviceError(
-            f"nvidia:{gpu.index} is hidden from CUDA by CUDA_VISIBLE_DEVICES={shown}",
-            "name a GPU that it shows, or unset it; GPUs are counted as nvidia-smi counts them",
-        )
-    return None
-
-
-def _tells_power(gpu: Gpu) -> bool:
-    functions = ("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage")
-    return any(gpu.maybe(function) is not None for function in functions)
-
-
-def _is_shown(gpu: Gpu, shown: str) -> bool:
-    uuid = text(gpu.maybe("nvmlDeviceGetUUID") or "")
-    words = [word.strip() for word in shown.split(",")]
-    if gpu.mig and any(word.startswith("MIG-") for word in words):
-        return True
-    return str(gpu.index) in words or any(word.startswith("GPU-") and uuid.startswith(word) for word in words)
+    shown, uuid = environment.get("CUDA_VISIBLE_DEVICES"), text(gpu.maybe("nvmlDeviceGetUUID") or "")
+    words = [str(gpu.index)] if shown is None else [word.strip() for word in shown.split(",")]
+    instance = gpu.mig and any(word.startswith("MIG-") for word in words)
+    named = any(word.startswith("GPU-") and uuid.startswith(word) for word in words)
+    if str(gpu.index) in words or instance or named:
+        return None
+    return DeviceError(
+        f"nvidia:{gpu.index} is hidden from CUDA by CUDA_VISIBLE_DEVICES={shown}",
+        "name a GPU that it shows, or unset it; GPUs are counted as nvidia-smi counts them",
+    )
 
 
 GRAPHICS_CLOCK, MEMORY_CLOCK = 0, 2

@@ -104,6 +104,8 @@ class GpuTelemetry:
         """Return every reading by group and name; ``None`` for one that fails."""
         gpu = self._gpu
         load, memory = gpu.maybe("nvmlDeviceGetUtilizationRates"), gpu.maybe("nvmlDeviceGetMemoryInfo")
+        mask = _now(lambda: _reasons(gpu))
+        active = [name for bit, name in _REASON_NAMES.items() if mask is not None and int(mask) & bit]
         power_mw = {
             "board": gpu.maybe("nvmlDeviceGetPowerUsage"),
             "board now": _now(lambda: gpu.field(POWER_INSTANT)),
@@ -121,16 +123,8 @@ class GpuTelemetry:
             },
             "load_percent": {"gpu": getattr(load, "gpu", None), "memory bus": getattr(load, "memory", None)},
             "memory_bytes": {"used": getattr(memory, "used", None), "total": getattr(memory, "total", None)},
-            **self._throttling(),
+            **({} if mask is None else {"throttling_now": {"devices": ", ".join(active) or "none"}}),
         }
-
-    def _throttling(self) -> dict[str, dict[str, float | str | None]]:
-        """Return what slows the GPU now; nothing where the driver does not tell."""
-        mask = _now(lambda: _reasons(self._gpu))
-        if mask is None:
-            return {}
-        active = [name for bit, name in _REASON_NAMES.items() if int(mask) & bit]
-        return {"throttling_now": {"devices": ", ".join(active) or "none"}}
 
 
 def open_thermometer(gpu: Gpu) -> GpuThermometer | Absent:

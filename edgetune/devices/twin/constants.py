@@ -4,11 +4,9 @@ A board's file is ``constants/BOARD.yaml`` in this package, as ``tests/benchmark
 """
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
-from typing import Any, ClassVar
 
 from edgetune.artifacts.formats import checked_values
 from edgetune.artifacts.mode import Mode
@@ -126,8 +124,6 @@ class Constants:
 class Constant:
     """One constant in the file: its value, unit, symbol in the study, and source."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
-
     value: float
     unit: str
     source: str
@@ -137,8 +133,6 @@ class Constant:
 @dataclass(frozen=True, slots=True)
 class LeftOut:
     """Mean absolute deviations from one network's figures of a twin calibrated without them, %."""
-
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
 
     network: str
     time_pct: float
@@ -152,8 +146,6 @@ class CalibrationInfo:
 
     ``claim_slowdown_points`` is the largest error of a published slowdown at lower clocks, of those fitted.
     """
-
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
 
     date: str
     anchors_sha256: str
@@ -179,8 +171,6 @@ class Sensing:
         source: Origin of the values.
     """
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
-
     refresh_s: float
     settle_s: float
     time_constant_s: float
@@ -195,8 +185,6 @@ class Sensing:
 @dataclass(frozen=True, slots=True)
 class Knobs:
     """Permitted values of each knob, ascending, and the source of the table."""
-
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
 
     cpu_cores: tuple[int, ...]
     cpu_mhz: tuple[float, ...]
@@ -222,8 +210,6 @@ class TwinFile:
         contention: See ``Device``; in files of older calibrations there is none.
     """
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
-
     board: str
     description: str
     catalogue: str
@@ -247,13 +233,9 @@ class TwinFile:
     def space(self) -> ModeSpace:
         """The power modes on offer."""
         return ModeSpace(
-            knobs=_knob_values(self.knobs),
+            knobs={name: tuple(float(value) for value in getattr(self.knobs, name)) for name in _KNOBS},
             presets={name: Mode(*values) for name, values in self.presets.items()},
         )
-
-
-def _knob_values(knobs: Knobs) -> dict[str, tuple[float, ...]]:
-    return {name: tuple(float(value) for value in getattr(knobs, name)) for name in _KNOBS}
 
 
 def list_boards() -> tuple[str, ...]:

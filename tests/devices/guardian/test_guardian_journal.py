@@ -41,7 +41,6 @@ def restarted(root):
 def test_what_was_begun_is_read_back_by_the_next_process(journals, root):
     journals.begin(FOUND)
     entry = Journals("jetson", root).read("run")
-    assert entry is not None
     assert entry.snapshot == FOUND
     assert list(entry.snapshot) == list(FOUND), "the order in which it is put back"
     assert (entry.boot_id, entry.pid, entry.state) == ("boot-1", os.getpid(), "run")

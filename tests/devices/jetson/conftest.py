@@ -31,6 +31,11 @@ class Bench:
         self.kernel.write(path, str(value))
         self.before = self.kernel.settings()
 
+    def put_back(self, found, control=None):
+        """Restore, and check that all is as found."""
+        assert (control or self.control).restore(found) == []
+        assert self.differences() == {}
+
     def differences(self):
         now = self.kernel.settings()
         return {

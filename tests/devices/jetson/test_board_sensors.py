@@ -179,19 +179,6 @@ def online(at):
     return [core for core, switch in {"cpu0": "1", **switches}.items() if switch == "1"]
 
 
-def test_a_mode_shows_in_the_mode_and_in_the_clocks(bench):
-    at = bench("jetson-agx-orin-64gb", kernel="5.10")
-    telemetry = opened(at)
-    assert telemetry.read()["mode"] == {"cpu_cores": 12, "cpu_mhz": None, "gpu_mhz": None, "mem_mhz": None}
-    knobs = {"cpu_cores": 8, "cpu_mhz": 1190.4, "gpu_mhz": 522.75, "mem_mhz": 2133.0}
-    at.control.apply(type(at.control.read()).of(knobs), at.control.snapshot())
-    found = telemetry.read()
-    assert found["mode"] == knobs
-    assert found["clocks_mhz"]["17000000.ga10b"] == 522.75
-    assert found["clocks_mhz"]["memory"] == 2133.0
-    assert found["clocks_mhz"]["cpu policy0"] == 1190.4
-
-
 @pytest.mark.parametrize("policy", ["ebusy", "missing", "readable"])
 @pytest.mark.parametrize("user", ["root", "user"])
 @pytest.mark.parametrize("name", ["jetson-agx-orin-64gb", "jetson-xavier-nx", "jetson-agx-thor"])

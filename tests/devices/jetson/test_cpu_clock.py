@@ -88,10 +88,8 @@ def test_a_cluster_that_was_off_is_used_and_goes_off_as_it_was(bench, offline, r
     for mode in (Mode(cpu_cores=6, cpu_mhz=960.0), Mode(cpu_cores=2, cpu_mhz=806.4), Mode(cpu_cores=5, cpu_mhz=115.2)):
         assert at.control.apply(mode, found) == at.control.read()
         assert at.control.read().knobs() | mode.knobs() == at.control.read().knobs()
-    assert at.open().restore(found) == []
-    assert at.differences() == {}
-    assert at.control.restore(found) == []
-    assert at.differences() == {}
+    at.put_back(found, at.open())
+    at.put_back(found)
 
 
 def limits_when_woken(at, policy=4):
@@ -170,8 +168,7 @@ def test_a_woken_cluster_without_the_clock_is_reported(bench):
     found = at.control.snapshot()
     with pytest.raises(DeviceError, match="policy4 has no clock of 806400 kHz"):
         at.control.apply(Mode(cpu_cores=6, cpu_mhz=806.4), found)
-    assert at.control.restore(found) == []
-    assert at.differences() == {}
+    at.put_back(found)
 
 
 CPU = "sys/devices/system/cpu"
@@ -218,8 +215,7 @@ def test_cores_that_ran_when_found_go_before_those_that_were_off(bench):
     for count, running in [(4, "0,3,4,5"), (3, "0,3,4"), (5, "0,1,3,4,5"), (6, "0,1,2,3,4,5"), (1, "0")]:
         at.control.apply(Mode(cpu_cores=count), found)
         assert at.kernel.read(f"{CPU}/online") == running
-    assert at.control.restore(found) == []
-    assert at.differences() == {}
+    at.put_back(found)
 
 
 def test_a_core_that_does_not_go_off_is_told_after_a_second(bench):
@@ -230,8 +226,7 @@ def test_a_core_that_does_not_go_off_is_told_after_a_second(bench):
         at.control.apply(Mode(cpu_cores=2), found)
     assert PATIENCE_S <= (at.clock.now_ns() - began) / 1e9 < 1.5
     assert "another program" in caught.value.hint
-    assert at.control.restore(found) == []
-    assert at.differences() == {}
+    at.put_back(found)
 
 
 def test_a_core_that_is_busy_for_a_moment_is_asked_again(bench):

@@ -51,8 +51,7 @@ def test_where_a_lock_alone_does_not_hold_the_firmware_is_halted_and_let_go_agai
     at.kernel.fail_at(2, "ignored")
     assert at.control.apply(Mode(mem_mhz=665.6), found).mem_mhz == 665.6
     assert at.kernel.writes == [(LOCK, "1"), (RATE, "665600000"), (HALT, "1"), (RATE, "665600000")]
-    assert at.control.restore(found) == []
-    assert at.differences() == {}
+    at.put_back(found)
 
 
 def test_a_rate_that_the_firmware_ignores_is_reported_and_unlocked(bench):
@@ -82,8 +81,7 @@ def test_beyond_the_caps_the_cap_is_raised_first_and_lowered_again(bench, kernel
     at.control.apply(Mode(mem_mhz=665.6), found)
     assert at.kernel.read(cap) == "2133000000"
     at.control.apply(Mode(mem_mhz=3199.0), found)
-    assert at.control.restore(found) == []
-    assert at.differences() == {}
+    at.put_back(found)
 
 
 def test_rates_above_the_cap_that_the_kernel_holds_are_not_on_offer(bench):
@@ -123,8 +121,7 @@ def test_a_cap_that_the_firmware_refuses_is_reported_and_everything_is_put_back(
     found = at.control.snapshot()
     with pytest.raises(DeviceError, match=r"clk_cap/emc refused 3199000000"):
         at.control.apply(Mode(mem_mhz=3199.0), found)
-    assert at.control.restore(found) == []
-    assert at.differences() == {}
+    at.put_back(found)
 
 
 @pytest.mark.parametrize("board", ["jetson-nano", "jetson-orin-nano-8gb"])

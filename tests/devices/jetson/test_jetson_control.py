@@ -143,8 +143,7 @@ def test_killed_at_any_write_of_setting_a_mode_the_board_is_put_back(bench, made
         with pytest.raises(Killed):
             at.control.apply(lowest(at.control), found)
         at.kernel.revive()
-        assert at.open().restore(found) == []
-        assert at.differences() == {}
+        at.put_back(found, at.open())
 
 
 @pytest.mark.parametrize(("made", "moment"), KILLS_OF_RESTORE)
@@ -160,8 +159,7 @@ def test_killed_at_any_write_of_putting_back_a_second_attempt_completes_it(bench
         with pytest.raises(Killed):
             at.control.restore(found)
         at.kernel.revive()
-        assert at.open().restore(found) == []
-        assert at.differences() == {}
+        at.put_back(found, at.open())
 
 
 @pytest.mark.parametrize(("board", "kernel"), SOME)
@@ -173,8 +171,7 @@ def test_after_a_power_cut_the_board_is_as_found_even_where_the_boot_gives_other
     at.control.apply(middle(at.control), found)
     at.kernel.power_cut()
     assert at.differences()
-    assert at.open().restore(found) == []
-    assert at.differences() == {}
+    at.put_back(found, at.open())
 
 
 @pytest.mark.parametrize(("made", "fault"), FAILING)
@@ -194,8 +191,7 @@ def test_any_write_that_fails_is_reported_and_the_board_is_put_back(bench, made,
         else:
             assert "/sys/" in error.message
             assert error.hint
-        assert at.control.restore(found) == []
-        assert at.differences() == {}
+        at.put_back(found)
 
 
 @pytest.mark.parametrize(("made", "fault"), FAILING)
@@ -207,8 +203,7 @@ def test_any_write_of_putting_back_may_fail_once(bench, made, fault):
     for number in range(1, writes + 1):
         at.control.apply(lowest(at.control), found)
         at.kernel.fail_at(number, fault)
-        assert at.control.restore(found) == []
-        assert at.differences() == {}
+        at.put_back(found)
 
 
 def test_what_cannot_be_put_back_is_told_in_a_sentence_each_and_the_rest_is_put_back(bench):
@@ -239,8 +234,7 @@ def test_no_value_of_a_damaged_journal_is_written(bench, board, kernel):
     damaged = dict.fromkeys(found, "perf")
     assert len(at.control.restore(damaged)) == len(found)
     assert "perf" not in {value for _, value in at.kernel.writes}
-    assert at.control.restore(found) == []
-    assert at.differences() == {}
+    at.put_back(found)
 
 
 def test_limits_that_heat_holds_down_are_not_noted_as_found(bench):
@@ -297,5 +291,4 @@ def test_any_sequence_of_modes_by_any_number_of_runs_ends_as_found(bench, board,
         assert all(applied.knobs()[knob] == value for knob, value in asked.knobs().items())
         if data.draw(st.booleans()):
             at.control = at.open()
-    assert at.control.restore(found) == []
-    assert at.differences() == {}
+    at.put_back(found)

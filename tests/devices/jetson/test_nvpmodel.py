@@ -92,7 +92,6 @@ def test_links_in_a_circle_end_in_a_reason(sysfs):
 def test_a_file_that_is_not_understood_is_a_reason_with_its_line(sysfs):
     (sysfs.root / REAL).write_text("/sys/devices/system/cpu/cpu1/online 0\n")
     reason = read_nvpmodel(sysfs)
-    assert isinstance(reason, str)
     assert reason.startswith(f"/{REAL}, line 1: ")
 
 
@@ -195,7 +194,6 @@ def test_nvpmodel_never_hears_what_is_typed_to_the_program_that_asks_it():
 
 def test_an_nvpmodel_that_hangs_is_given_up():
     reason = ask_nvpmodel(script("import time; time.sleep(60)"), timeout_s=0.05)
-    assert isinstance(reason, str)
     assert reason.endswith("did not answer within 0.05 s")
 
 

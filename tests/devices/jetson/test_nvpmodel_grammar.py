@@ -46,54 +46,6 @@ def refused(text, declared=DECLARED):
     return caught.value.message
 
 
-def test_a_file_as_a_board_has_it():
-    found = parse(
-        """
-###########################
-# MAXN is the NONE power model to release all constraints
-< POWER_MODEL ID=0 NAME=MAXN >
-CPU_ONLINE CORE_1 1
-GPU MAX_FREQ -1
-EMC MAX_FREQ 0
-
-< POWER_MODEL ID=7  NAME=MODE_15W_DESKTOP >
-CPU_ONLINE  CORE_1\t0
-GPU MAX_FREQ 612000000 # 612[MHz]
-
-# mandatory section to configure the default mode
-< PM_CONFIG DEFAULT=7 >
-< FAN_CONFIG DEFAULT=quiet >
-"""
-    )
-    gpu = found.params["GPU"]
-    assert gpu == Param(
-        "GPU",
-        "CLOCK",
-        {
-            "MAX_FREQ": "/sys/devices/17000000.ga10b/devfreq/17000000.ga10b/max_freq",
-            "MAX_FREQ_KNEXT": "/sys/devices/platform/17000000.gpu/devfreq_dev/max_freq",
-        },
-    )
-    assert found.params["EMC"].paths == {"MAX_FREQ": "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap"}
-    assert found.models == (
-        PowerModel(
-            0,
-            "MAXN",
-            (
-                NvpmodelSetting("CPU_ONLINE", "CORE_1", "1"),
-                NvpmodelSetting("GPU", "MAX_FREQ", UNCAPPED),
-                NvpmodelSetting("EMC", "MAX_FREQ", 0),
-            ),
-        ),
-        PowerModel(
-            7,
-            "MODE_15W_DESKTOP",
-            (NvpmodelSetting("CPU_ONLINE", "CORE_1", "0"), NvpmodelSetting("GPU", "MAX_FREQ", 612_000_000)),
-        ),
-    )
-    assert (found.default, found.notes) == (7, ())
-
-
 def test_of_two_paths_the_one_that_this_kernel_has_is_used():
     gpu = parse(MODE).params["GPU"]
     old, new = gpu.declared("MAX_FREQ")
@@ -236,6 +188,5 @@ def test_any_text_is_a_configuration_or_a_line_to_blame(text):
         assert found.models
         return
     number = re.match(r"any\.conf, line (\d+): .", message)
-    assert number is not None
     assert 1 <= int(number[1]) <= text.count("\n") + 1
     assert "\n" not in message

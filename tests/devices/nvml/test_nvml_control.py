@@ -102,18 +102,6 @@ def test_after_a_crash_another_process_resets_locks_that_may_be_ours() -> None:
     assert state(fake)[:3] == (187_654, None, None)
 
 
-def test_without_root_another_process_does_not_claim_to_have_restored() -> None:
-    fake = FakeGpu()
-    dead = control_of(fake)
-    found = dead.snapshot()
-    dead.apply(Mode(gpu_mhz=900, power_limit_w=150), found)
-    fake.denied = True
-    wrong = control_of(fake, may_set=False).restore(found)
-    assert len(wrong) == 2
-    assert any("gpu clock lock of nvidia:0" in sentence for sentence in wrong)
-    assert any("power limit of nvidia:0 is not 230 W" in sentence for sentence in wrong)
-
-
 def test_restoring_goes_on_after_a_failure_and_says_what_is_wrong() -> None:
     fake = FakeGpu()
     control = control_of(fake)

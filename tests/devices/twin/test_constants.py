@@ -2,7 +2,6 @@
 
 from dataclasses import fields, replace
 
-import numpy as np
 import pytest
 from twin_tables import LOW, mixed
 
@@ -49,31 +48,6 @@ def test_ranges_hold_the_packaged_constants_and_their_priors():
         assert bounds.low * (1 - 1e-4) <= getattr(TWIN.values, name) <= bounds.high * (1 + 1e-4)
         for belief in (bounds.prior, bounds.neutral, bounds.start):
             assert belief is None or belief in REST or bounds.low <= belief <= bounds.high
-
-
-def test_a_bench_asks_for_each_table_once_and_gives_ratios():
-    asked = []
-
-    def counting(network, task, batch_size):
-        asked.append((network, task, batch_size))
-        return tables(network, task, batch_size)
-
-    ratio = figure("minibatch_ms", mode={"gpu_mhz": 318.75}, versus={})
-    bench = AnchorEvaluator([*NETWORK, ratio, figure("samples_per_s", precision="fp16")], counting)
-    assert asked == [("tiny", "infer", 1)] * 2  # once for each precision
-    values = dict(zip([f.name for f in bench.figures], bench.values(TWIN.values), strict=True))
-    slow, fast = (values[figure("minibatch_ms", mode=mode).name] for mode in ({"gpu_mhz": 318.75}, {}))
-    assert values[ratio.name] == pytest.approx(slow / fast)
-
-
-def test_a_slope_is_milliseconds_saved_per_watt_spent():
-    middle, high = {"gpu_mhz": 726.75}, {"gpu_mhz": 1300.5}
-    slope = figure("slope_ms_per_w", mode=high, versus=middle)
-    ends = [figure(quantity, mode=mode) for quantity in ("minibatch_ms", "power_w") for mode in (middle, high)]
-    value, *parts = AnchorEvaluator([slope, *ends], tables).values(TWIN.values)
-    mid_ms, high_ms, mid_w, high_w = parts
-    assert value == pytest.approx((mid_ms - high_ms) / (high_w - mid_w))
-    assert np.isfinite(value)
 
 
 TWIN, DIGEST = load_board("orin-agx")
