@@ -1,27 +1,21 @@
 """Published data of each Jetson: modules, clock tables, rails, thermal zones, presets, each with its source.
 
-Each ``catalog/*.yaml`` describes one board. Values read from the board take precedence: the catalogue names the board,
-is compared with its readings, and supplies the fake kernel with data.
+Each ``catalog/*.yaml`` describes one board; what is read here is what edgetune uses. Every figure there has its
+``source`` and a ``grade`` of its reliability. A: file by NVIDIA or kernel source. B: captured on a board, published by
+a third party, or written against one. C: one secondary report. D: inferred, not verified. Values read from the board
+take precedence: the catalogue names the board, and supplies the fake kernel with data.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import AliasPath, ConfigDict, Field, TypeAdapter
+from pydantic import AliasPath, Field, TypeAdapter
 
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
-
-Grade = Literal["A", "B", "C", "D"]
-"""A: file by NVIDIA or kernel source. B: captured on a board, published by a third party, or written against one.
-C: one secondary report. D: inferred, not verified."""
-
-
-_NOTHING_ELSE = ConfigDict(extra="forbid")
-"""An unknown key in a file is an error, because its value would be lost silently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +23,12 @@ class ClockTable:
     """Frequencies that one software release offers for a clock.
 
     Args:
-        label: Release or variant of the observation.
         khz: Ascending, kHz; ``None`` where no list is published.
         ends_khz: Lowest and highest where only those are known, kHz.
         steps: Number of entries where only the number is known.
-        grade: Reliability of the data, see ``Grade``.
-        source: Origin of the data.
     """
 
-    __pydantic_config__ = _NOTHING_ELSE
-
-    label: str
     khz: tuple[int, ...] | None
-    grade: Grade
-    source: str
     ends_khz: tuple[int | None, int | None] = (None, None)
     steps: int | None = None
 
@@ -56,8 +42,6 @@ class ClockTable:
 class Cluster:
     """Cores that share a clock: NVIDIA's name for it, its cores, and its cpufreq policy, e.g. ``policy4``."""
 
-    __pydantic_config__ = _NOTHING_ELSE
-
     name: str
     cpus: tuple[int, ...]
     policy: str
@@ -70,8 +54,6 @@ class Rail:
     ``in_chip_sum`` is false where the device tree keeps the channel out of the chip's own sum.
     """
 
-    __pydantic_config__ = _NOTHING_ELSE
-
     channel: int
     name: str | None
     in_chip_sum: bool = True
@@ -80,8 +62,6 @@ class Rail:
 @dataclass(frozen=True, slots=True)
 class PowerChip:
     """A power sensor: ``ina3221`` or ``ina238``, and its place on the I2C bus, e.g. ``1-0040``."""
-
-    __pydantic_config__ = _NOTHING_ELSE
 
     chip: str
     address: str
@@ -96,21 +76,11 @@ class Rails:
         chips: The sensors.
         total: The input rail that carries all of the module's power; ``None`` where there is no such rail.
         total_sum: Rails to add up where there is no input rail.
-        sum_note: Uncertainty of that sum.
-        sum_grade: Reliability of the sum.
-        grade: Reliability of the rails.
-        source: Origin of the data.
     """
-
-    __pydantic_config__ = _NOTHING_ELSE
 
     chips: tuple[PowerChip, ...]
     total: str | None
-    grade: Grade
-    source: str
     total_sum: Annotated[tuple[str, ...], Field(validation_alias="sum")] = ()
-    sum_note: str = ""
-    sum_grade: Grade | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,19 +91,11 @@ class ThermalZones:
         kernels: Kernel versions.
         zones: Zone names, in the order of the zone numbers where known.
         gated: Zones that answer EAGAIN while their block is off.
-        critical_mc: Trip point at which the board shuts down, thousandths of a degree; ``None`` where not published.
-        grade: Reliability of the data, see ``Grade``.
-        source: Origin of the data.
     """
-
-    __pydantic_config__ = _NOTHING_ELSE
 
     kernels: tuple[str, ...]
     zones: tuple[str, ...]
-    grade: Grade
-    source: str
     gated: tuple[str, ...] = ()
-    critical_mc: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +111,7 @@ class Preset:
         emc_max_khz: Highest memory clock, kHz.
         masks: ``tpc_pg_mask``, ``fbp_pg_mask``, ``gpu_pg_mask``, as numbers.
         vdd_in_limits_ma: ``warn`` and ``crit`` current limits of the input rail, mA; most presets set none.
-        grade: Reliability; that of its file by default.
     """
-
-    __pydantic_config__ = _NOTHING_ELSE
 
     id: int
     name: str
@@ -162,25 +121,16 @@ class Preset:
     emc_max_khz: int | None
     masks: Mapping[str, int]
     vdd_in_limits_ma: Mapping[str, int] = field(default_factory=dict)
-    grade: Grade | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PresetFile:
     """The modes of one nvpmodel configuration file; ``needs_super`` where only a ``-super`` device tree selects it."""
 
-    __pydantic_config__ = _NOTHING_ELSE
-
     conf_file: str
     needs_super: bool
     default_id: int
     modes: tuple[Preset, ...]
-    grade: Grade
-    source: str
-
-    def __post_init__(self) -> None:
-        modes = tuple(replace(mode, grade=mode.grade or self.grade) for mode in self.modes)
-        object.__setattr__(self, "modes", modes)
 
 
 def _at(*path: str) -> Any:
@@ -198,22 +148,16 @@ class CatalogueBoard:
         soc: E.g. ``tegra234``.
         module_ids: E.g. ``p3701-0005``.
         models: Device-tree models.
-        models_grade: Whether the models were observed (B) or inferred (D).
-        jetpack: JetPack releases that run on it.
         kernels: Kernel versions of those releases, oldest first.
         clusters: CPU clusters.
-        clusters_grade: Reliability of the clusters.
-        idle_states: Names of cpuidle states.
         cpu: Clock tables of the CPU.
         gpu_name: E.g. ``ga10b``.
-        gpu_devfreq: Observed paths of the GPU's devfreq folder.
         gpu: Clock tables of the GPU; on Thor one for each domain.
         emc_interface: ``t210`` or ``bpmp``.
         emc: Clock tables of the memory.
         rails: Power sensors.
         thermal: Thermal zones by kernel.
         presets: nvpmodel configuration files.
-        notes: Other published facts.
     """
 
     name: str
@@ -221,22 +165,16 @@ class CatalogueBoard:
     soc: str
     module_ids: tuple[str, ...]
     models: tuple[str, ...]
-    models_grade: Grade
-    jetpack: str
     kernels: tuple[str, ...]
     clusters: Annotated[tuple[Cluster, ...], _at("cpu", "clusters")]
-    clusters_grade: Annotated[Grade, _at("cpu", "clusters_grade")]
-    idle_states: Annotated[tuple[str, ...], _at("cpu", "idle_states")]
     cpu: Annotated[tuple[ClockTable, ...], _at("cpu", "tables")]
     gpu_name: Annotated[str, _at("gpu", "name")]
-    gpu_devfreq: Annotated[tuple[str, ...], _at("gpu", "devfreq")]
     gpu: Annotated[tuple[ClockTable, ...], _at("gpu", "tables")]
     emc_interface: Annotated[str, _at("emc", "interface")]
     emc: Annotated[tuple[ClockTable, ...], _at("emc", "tables")]
     rails: Annotated[Rails, _at("power")]
     thermal: tuple[ThermalZones, ...]
     presets: tuple[PresetFile, ...]
-    notes: tuple[str, ...] = ()
 
     @property
     def cpus(self) -> tuple[int, ...]:
