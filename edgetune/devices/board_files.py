@@ -164,13 +164,11 @@ class BoardFiles:
 
     def _attempt(self, path: str, value: str) -> OSError | None:
         if path not in self.settable:
-            raise DeviceError(
-                f"/{path} is no setting of this board", "the settings to restore were found on another board"
-            )
+            hint = "the settings to restore were found on another board"
+            raise DeviceError(f"/{path} is no setting of this board", hint)
         if not _VALUE.fullmatch(value):
-            raise DeviceError(
-                f"/{path} is never set to {value!r}", "the settings to restore are damaged: restart the board"
-            )
+            hint = "the settings to restore are damaged: restart the board"
+            raise DeviceError(f"/{path} is never set to {value!r}", hint)
         try:
             self.sysfs.write(path, value)
         except OSError as error:
@@ -187,9 +185,8 @@ def number_in(found: Mapping[str, str], path: str) -> int:
     try:
         return int(found[path])
     except ValueError:
-        raise DeviceError(
-            f"/{path} is never set to {found[path]!r}", "the recorded settings are damaged: restart the board"
-        ) from None
+        hint = "the recorded settings are damaged: restart the board"
+        raise DeviceError(f"/{path} is never set to {found[path]!r}", hint) from None
 
 
 def do_all(*actions: Callable[[], None]) -> None:
@@ -319,10 +316,8 @@ class LimitFiles:
         """
         limits = self.read(files)
         if limits.high <= 0:
-            raise DeviceError(
-                f"/{self.high} reads {limits.high}, which could not be put back",
-                "write a clock of the table to it first, e.g. with sudo nvpmodel -m and the present mode",
-            )
+            hint = "write a clock of the table to it first, e.g. with sudo nvpmodel -m and the present mode"
+            raise DeviceError(f"/{self.high} reads {limits.high}, which could not be put back", hint)
         return {self.low: str(limits.low), self.high: str(limits.high)}
 
 

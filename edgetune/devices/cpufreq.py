@@ -112,10 +112,8 @@ class HostControl(BoardControl):
         now = self.read()
         if mode.cpu_mhz is not None and now != mode:  # a later write may change what an earlier one set
             back = "a range" if now.cpu_mhz is None else f"{now.cpu_mhz:g} MHz"
-            raise DeviceError(
-                f"the CPU clock was set to {mode.cpu_mhz:g} MHz but reads back {back}",
-                "look for a power daemon that also sets it",
-            )
+            hint = "look for a power daemon that also sets it"
+            raise DeviceError(f"the CPU clock was set to {mode.cpu_mhz:g} MHz but reads back {back}", hint)
         return now
 
     def read(self) -> Mode:

@@ -109,9 +109,8 @@ def snap(knob: str, value: float, allowed: Sequence[float]) -> float:
     if nearby in allowed:
         return nearby
     near = sorted(sorted(allowed, key=lambda other: abs(other - value))[:3])
-    raise InputError(
-        f"{knob} cannot be {value:g} on this device", f"the nearest values are {', '.join(f'{v:g}' for v in near)}"
-    )
+    hint = f"the nearest values are {', '.join(f'{v:g}' for v in near)}"
+    raise InputError(f"{knob} cannot be {value:g} on this device", hint)
 
 
 def _nearby(knob: str, value: float, allowed: Sequence[float]) -> float:
@@ -172,9 +171,8 @@ def _preset(word: str, space: ModeSpace) -> Mode | None:
     if (key := _preset_key(word)) in withheld:
         clocks = [f"{knob}={values[-1]:g}" for knob, values in space.knobs.items() if knob.endswith("_mhz")]
         either = f"; or name clocks, e.g. {clocks[0]}" if clocks else "; or use as-found"
-        raise DeviceError(
-            f"{word} cannot be set here: {withheld[key]}", f"edgetune device show lists those that can{either}"
-        )
+        hint = f"edgetune device show lists those that can{either}"
+        raise DeviceError(f"{word} cannot be set here: {withheld[key]}", hint)
     return presets.get(key)
 
 
@@ -269,10 +267,8 @@ def _matching(wanted: Mapping[str, tuple[float, ...]], space: ModeSpace, *, text
         return modes_of({knob: levels[knob] for knob in KNOBS if knob in levels})
     matching = [m for m in space.listed if all(m.knobs().get(knob) in values for knob, values in wanted.items())]
     if not matching:
-        raise InputError(
-            f"no listed mode fits {text!r}",
-            "no mode combines these values; `edgetune device modes NAME all` lists its modes",
-        )
+        hint = "no mode combines these values; `edgetune device modes NAME all` lists its modes"
+        raise InputError(f"no listed mode fits {text!r}", hint)
     return matching
 
 

@@ -34,9 +34,8 @@ def main(arguments: list[str], *, through_sudo: bool = False) -> int:
     try:
         asked = parser.parse_args(arguments)
         if through_sudo and asked.root != Path("/"):
-            raise InputError(
-                "--root is not allowed through sudo", "use it without sudo, for a fake or copied file system"
-            )
+            hint = "use it without sudo, for a fake or copied file system"
+            raise InputError("--root is not allowed through sudo", hint)
         return run(asked.device, open_control, asked.root.resolve(), only_restore=asked.restore)
     except EdgetuneError as error:
         return complain(error.message, error.hint, error.exit_code)

@@ -116,10 +116,8 @@ class GuardianProcess:
                     )  # fmt: skip
         except OSError as error:
             self._log.close()
-            raise DeviceError(
-                f"the guardian, which sets modes, cannot be started: {command[0]}: {error.strerror or error}",
-                "run edgetune as root, or leave the mode as found",
-            ) from None
+            message = f"the guardian, which sets modes, cannot be started: {command[0]}: {error.strerror or error}"
+            raise DeviceError(message, "run edgetune as root, or leave the mode as found") from None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._requests, self._replies = self._process.stdin, self._process.stdout
@@ -183,10 +181,8 @@ class GuardianProcess:
             try:
                 reply: dict[str, Any] = json.loads(self._lines.next(deadline_s))
             except TimeoutError:
-                raise DeviceError(
-                    f"the guardian, process {self.pid}, has not answered for {self._patience_s:g} s",
-                    "a driver hangs: restart the machine, which undoes every setting",
-                ) from None
+                message = f"the guardian, process {self.pid}, has not answered for {self._patience_s:g} s"
+                raise DeviceError(message, "a driver hangs: restart the machine, which undoes every setting") from None
             if reply["id"] in (number, None):
                 return reply
 
@@ -234,10 +230,8 @@ class GuardianProcess:
                 "install edgetune in a virtual environment or for all users: root sees no --user installation",
             )
         if Path(self._command[0]).name == "sudo" and code == ExitCode.UNEXPECTED:
-            return DeviceError(
-                f"setting modes needs root, and sudo refused: {last.removeprefix('sudo: ')}",
-                "`edgetune doctor` prints the line that allows it; or leave the mode as found",
-            )
+            message = f"setting modes needs root, and sudo refused: {last.removeprefix('sudo: ')}"
+            return DeviceError(message, "`edgetune doctor` prints the line that allows it; or leave the mode as found")
         hint = "the board is as it was found: run the command again"
         if code == ExitCode.DONE:
             return DeviceError("a signal ended the guardian, which sets modes", hint)

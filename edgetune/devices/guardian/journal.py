@@ -132,9 +132,8 @@ class Journals:
                 changed.
         """
         if strange := _strange(snapshot):
-            raise DeviceError(
-                f"the settings found on {self._device} cannot be recorded: {strange}", "please report this"
-            )
+            hint = "please report this"
+            raise DeviceError(f"the settings found on {self._device} cannot be recorded: {strange}", hint)
         self.write(self._entry("run", snapshot, configuration))
 
     def end(self, state: State = "run") -> None:
@@ -238,10 +237,8 @@ class Journals:
                 fresh.unlink(missing_ok=True)
 
     def _unusable(self, error: OSError) -> DeviceError:
-        return DeviceError(
-            f"the journal in {self.folder} cannot be kept: {error.strerror or error}",
-            "no setting is changed without a journal: free space there, or check who may write there",
-        )
+        hint = "no setting is changed without a journal: free space there, or check who may write there"
+        return DeviceError(f"the journal in {self.folder} cannot be kept: {error.strerror or error}", hint)
 
 
 def _sealed(fields: dict[str, Any]) -> bytes:
@@ -295,10 +292,8 @@ def _read_private(path: Path) -> str | None:
 
 
 def _damaged(device: str, path: Path, what: str) -> NotRestoredError:
-    return NotRestoredError(
-        f"the journal {path} cannot be used, so the board may not be as it was found: {what}",
-        f"restart the machine, which undoes every setting, then: edgetune device restore {device} --forget",
-    )
+    hint = f"restart the machine, which undoes every setting, then: edgetune device restore {device} --forget"
+    return NotRestoredError(f"the journal {path} cannot be used, so the board may not be as it was found: {what}", hint)
 
 
 def _boot_id(root: Path) -> str:

@@ -183,9 +183,8 @@ def _file_name(device: str) -> str:
 
 
 def _unusable(path: Path, why: str) -> DeviceError:
-    return DeviceError(
-        f"the lock {path} cannot be used: {why}", "check who owns that file, or set TMPDIR to another folder"
-    )
+    hint = "check who owns that file, or set TMPDIR to another folder"
+    return DeviceError(f"the lock {path} cannot be used: {why}", hint)
 
 
 def _in_use(holder: Holder | None) -> DeviceError:

@@ -77,10 +77,8 @@ class Session:
         now = self._control.configuration()
         if now != self._configuration:
             change = describe_change(self._configuration, now)
-            raise DeviceError(
-                f"the configuration of {self.device} changed during the run: {change}",
-                "run the command again: it keeps to the limits that hold then",
-            )
+            hint = "run the command again: it keeps to the limits that hold then"
+            raise DeviceError(f"the configuration of {self.device} changed during the run: {change}", hint)
 
     def apply(self, mode: Mode, *, fan: bool = False) -> Mode:
         """Set a mode and return the mode read back; the first call writes the journal before any change.

@@ -189,10 +189,8 @@ class CpuClock:
                 running -= policy.cores
         if running and files.sysfs.glob(f"{FOLDER}/cpufreq/policy*"):
             first = min(running)
-            raise DeviceError(
-                f"no policy below /{FOLDER}/cpufreq lists core {first}, which is online",
-                "a setting that cannot be read cannot be restored: see dmesg, or restart the board",
-            )
+            hint = "a setting that cannot be read cannot be restored: see dmesg, or restart the board"
+            raise DeviceError(f"no policy below /{FOLDER}/cpufreq lists core {first}, which is online", hint)
         return found
 
     def apply(

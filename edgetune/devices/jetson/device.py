@@ -189,10 +189,8 @@ def no_jetson(root: Path) -> DeviceError:
     """Return the error for a ``root`` that is not the file system of a Jetson."""
     if root == Path("/"):
         return DeviceError("this machine is not a Jetson", "the device twin:orin-agx simulates one")
-    return DeviceError(
-        f"{root} has no files of a Jetson: neither etc/nv_tegra_release nor proc/device-tree names one",
-        "give the folder that has the board's sys, proc and etc",
-    )
+    message = f"{root} has no files of a Jetson: neither etc/nv_tegra_release nor proc/device-tree names one"
+    return DeviceError(message, "give the folder that has the board's sys, proc and etc")
 
 
 def _conditions(

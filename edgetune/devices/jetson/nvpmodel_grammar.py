@@ -123,10 +123,8 @@ class _Line:
         return f"{self.source}, line {self.number}"
 
     def refuse(self, what: str) -> NoReturn:
-        raise InputError(
-            f"{self}: {what}",
-            "compare it with NVIDIA's files in /etc/nvpmodel; the line is wrong or of an unknown release",
-        )
+        hint = "compare it with NVIDIA's files in /etc/nvpmodel; the line is wrong or of an unknown release"
+        raise InputError(f"{self}: {what}", hint)
 
 
 @dataclass(slots=True)

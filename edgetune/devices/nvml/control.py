@@ -200,10 +200,8 @@ class NvmlControl(BoardControl):
         waited_s = 0.0
         while self._is_above(knob, mhz):
             if waited_s >= _OBEYED_WITHIN_S:
-                raise DeviceError(
-                    f"{self.name} was locked to {knob}={mhz:g} but runs at {self._mhz(knob):g} MHz",
-                    "look for another program that sets the clocks, e.g. a DCGM policy",
-                )
+                hint = "look for another program that sets the clocks, e.g. a DCGM policy"
+                raise DeviceError(f"{self.name} was locked to {knob}={mhz:g} but runs at {self._mhz(knob):g} MHz", hint)
             self._clock.sleep_s(_POLL_S)
             waited_s += _POLL_S
 

@@ -138,9 +138,8 @@ class Gpu:
     def __init__(self, nvml: Nvml, index: int) -> None:
         count = gpu_count(nvml)
         if index >= count:
-            raise DeviceError(
-                f"there is no NVIDIA GPU {index}: this machine has {count}", "GPUs are counted from nvidia:0"
-            )
+            hint = "GPUs are counted from nvidia:0"
+            raise DeviceError(f"there is no NVIDIA GPU {index}: this machine has {count}", hint)
         self.index = index
         self.nvml = nvml
         self._handle = nvml.call("nvmlDeviceGetHandleByIndex", index)
@@ -189,9 +188,8 @@ class Gpu:
         """
         (value,) = self.ask("nvmlDeviceGetFieldValues", [identifier])
         if value.nvmlReturn != 0:
-            raise NotSupportedError(
-                f"this GPU does not report field {identifier}", "leave out the option that needs it"
-            )
+            hint = "leave out the option that needs it"
+            raise NotSupportedError(f"this GPU does not report field {identifier}", hint)
         return float(getattr(value.value, _VALUE_OF_TYPE[value.valueType]))
 
 
@@ -231,10 +229,8 @@ def unusable(gpu: Gpu, *, on_jetson: bool, environment: Mapping[str, str] = os.e
     named = any(word.startswith("GPU-") and uuid.startswith(word) for word in words)
     if str(gpu.index) in words or instance or named:
         return None
-    return DeviceError(
-        f"nvidia:{gpu.index} is hidden from CUDA by CUDA_VISIBLE_DEVICES={shown}",
-        "name a GPU that it shows, or unset it; GPUs are counted as nvidia-smi counts them",
-    )
+    hint = "name a GPU that it shows, or unset it; GPUs are counted as nvidia-smi counts them"
+    return DeviceError(f"nvidia:{gpu.index} is hidden from CUDA by CUDA_VISIBLE_DEVICES={shown}", hint)
 
 
 GRAPHICS_CLOCK, MEMORY_CLOCK = 0, 2

@@ -135,9 +135,8 @@ def work_of(ops: OpsTable, *, precision: str | None = None) -> Work:
     products = [] if precision else [row.precision for row in ops.rows if row.macs and row.precision is not None]
     for name in (wanted, ops.precision, *products):
         if name not in PRECISION_BYTES:
-            raise InputError(
-                f"the twin has no precision {name!r}", f"choose another precision: {', '.join(PRECISION_BYTES)}"
-            )
+            hint = f"choose another precision: {', '.join(PRECISION_BYTES)}"
+            raise InputError(f"the twin has no precision {name!r}", hint)
     rows = [row for row in ops.rows if row.op_class != "view" and row.kernels > 0]
     if not rows:
         raise InputError(f"{ops.workload} has no operator whose cost is known{_unknown(ops)}", "profile it on a device")

@@ -207,9 +207,8 @@ def _board(name: str, plan: Plan, opts: ExportOptions) -> CatalogueBoard | None:
         now = board.name if differ and board else name
         raise InputError(f"{opts.plan} is a plan for {was}, not for {now}", "search on that device, or leave -d out")
     if kind != _JETSON:
-        raise InputError(
-            f"modes of a Jetson are exported, not of {name}", f"edgetune device set {name} {opts.plan} sets it"
-        )
+        hint = f"edgetune device set {name} {opts.plan} sets it"
+        raise InputError(f"modes of a Jetson are exported, not of {name}", hint)
     return board
 
 
@@ -227,9 +226,8 @@ def _nvpmodel(head: list[str], mode: Mode, board: CatalogueBoard | None, root: s
     if root is not None or detect_jetson(sysfs) is not None:
         found = read_nvpmodel(sysfs)
         if isinstance(found, str):
-            raise DeviceError(
-                f"the modes of this board are not known: {found}", "name a board of the catalogue with -d"
-            )
+            hint = "name a board of the catalogue with -d"
+            raise DeviceError(f"the modes of this board are not known: {found}", hint)
         _check_values(mode, find_knobs(sysfs).tables)
         models = {model.id: model.name for model in found.config.models}
         base, source = lines_of(found.active_model or found.config.models[0]), found.path
@@ -268,10 +266,8 @@ def _check_values(mode: Mode, tables: Mapping[str, Sequence[float]]) -> None:
 def _script(mode: Mode, root: str | None) -> str:
     sysfs = Sysfs(Path(root or "/"))
     if detect_jetson(sysfs) is None:
-        raise DeviceError(
-            "a shell script needs the files of the board, whose names differ between kernels",
-            "run this on the board, or give --root; --format nvpmodel needs no board",
-        )
+        hint = "run this on the board, or give --root; --format nvpmodel needs no board"
+        raise DeviceError("a shell script needs the files of the board, whose names differ between kernels", hint)
     knobs = find_knobs(sysfs)
     _check_values(mode, knobs.tables)
     running = {path: sysfs.text(path) for path in knobs.cores.settable}
