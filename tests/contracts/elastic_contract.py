@@ -36,11 +36,7 @@ _promise = settings(deadline=None, max_examples=100, suppress_health_check=[Heal
 
 
 def check_work(view: View, decisions: Sequence[Decision]) -> None:
-    """Check that decisions are for existing work, in an existing shape.
-
-    Raises:
-        AssertionError: a decision is not.
-    """
+    """Check that decisions are for existing work, in an existing shape."""
     states = {state.task.name: state for state in view.tasks}
     in_flight = {launch.number for state in view.tasks for launch in state.in_flight}
     for task in {decision.task for decision in decisions}:
@@ -83,9 +79,6 @@ def check_leftovers(view: View, decisions: Sequence[Decision]) -> None:
     A critical kernel of N blocks of S threads leaves one other block on each multiprocessor without a block of its last
     wave, N modulo multiprocessors, with the threads that its own block leaves (Miriam, equation 2). The next kernel
     on a critical stream counts as running.
-
-    Raises:
-        AssertionError: a launch does not fit.
     """
     critical = critical_kernels(view)
     pieces = [decision for decision in decisions if isinstance(decision, LaunchPiece)]
@@ -103,11 +96,7 @@ def check_leftovers(view: View, decisions: Sequence[Decision]) -> None:
 
 
 def check_at_once(view: View, decisions: Sequence[Decision]) -> None:
-    """Check that critical requests are launched as they come, the most critical first, before anything else.
-
-    Raises:
-        AssertionError: one waits.
-    """
+    """Check that critical requests are launched as they come, the most critical first, before anything else."""
     waiting = [state.task for state in view.tasks if state.task.critical and state.arrived_ns]
     if waiting:
         first = max(waiting, key=lambda task: task.priority)
@@ -123,11 +112,7 @@ def critical_kernels(view: View) -> Sequence[Launch]:
 
 
 def check_launched(launches: Sequence[Launch], case: ElasticCase) -> None:
-    """Check that each logical block of each request was launched exactly once, kernel by kernel.
-
-    Raises:
-        AssertionError: a block was launched never, twice or too early.
-    """
+    """Check that each logical block of each request was launched exactly once, kernel by kernel."""
     parts = defaultdict[tuple[str, int, int], list[Launch]](list)
     for launch in launches:
         parts[launch.task, launch.request, launch.call].append(launch)

@@ -72,15 +72,7 @@ CALLS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class ElasticCase:
-    """A random case.
-
-    Args:
-        gpu: The GPU.
-        tasks: The tasks that make requests.
-        arrivals_ns: Arrival times of requests, by task.
-        closed: Number of further requests, by task, each arriving when the previous one ends.
-        seed: Seed of the GPU's behaviour.
-    """
+    """A random case."""
 
     gpu: Gpu
     tasks: tuple[GpuTask, ...]
@@ -101,11 +93,7 @@ def made_case(rng: Random) -> ElasticCase:
 
 
 class AnyOrder:
-    """A backend (``elastic.backend.GpuBackend``) with random start times and durations of kernels.
-
-    Args:
-        rng: Random generator of the events.
-    """
+    """A backend (``elastic.backend.GpuBackend``) with random start times and durations of kernels."""
 
     def __init__(self, rng: Random) -> None:
         self.launches: list[Launch] = []
@@ -169,16 +157,7 @@ class _Progress:
 
 
 def play(policy: ElasticPolicy, case: ElasticCase, watch: Watch | None = None) -> Sequence[Launch]:
-    """Run a case to its end and return the launches in order.
-
-    Args:
-        policy: Queried after every arrival, start and end until it returns no decision.
-        case: The case to run.
-        watch: Receives every answer of the policy, empty ones included.
-
-    Raises:
-        AssertionError: a decision is for missing work, or work is never launched.
-    """
+    """Run a case to its end and return the launches in order."""
     return _Coordinator(policy, case, watch).run()
 
 

@@ -1,14 +1,13 @@
 """The CPU clock: set in an order the kernel accepts, verified, and put back as it was found."""
 
-import errno
-
 import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.cpufreq import HostControl
 from edgetune.errors import DeviceError
+from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_files import KernelFiles
-from fakes.sysfs import RK3588, add_cpufreq
+from fakes.sysfs import KHZ, RK3588, add_cpufreq
 
 POLICY = "sys/devices/system/cpu/cpufreq/policy0"
 
@@ -41,14 +40,6 @@ def test_clamped_value_is_an_error(sysfs):
     cpu = HostControl(sysfs)
     sysfs.answer(f"{POLICY}/scaling_max_freq", lambda value: str(max(int(value), 1_600_000)))
     with pytest.raises(DeviceError, match="reads back"):
-        cpu.apply(Mode(cpu_mhz=800), {})
-
-
-def test_refused_value_names_the_reason(sysfs):
-    add_cpufreq(sysfs)
-    cpu = HostControl(sysfs)
-    sysfs.deny_writing(f"{POLICY}/scaling_max_freq", errno.EBUSY)
-    with pytest.raises(DeviceError, match="busy"):
         cpu.apply(Mode(cpu_mhz=800), {})
 
 
@@ -99,3 +90,77 @@ def test_clocks_that_intel_pstate_never_runs_at_are_not_on_offer(sysfs, file, va
     space = HostControl(sysfs).space
     assert space.knobs["cpu_mhz"] == (800.0, 1600.0)
     assert file in space.limited["cpu_mhz"]
+
+
+POLICIES = [f"sys/devices/system/cpu/cpufreq/policy{number}" for number in (0, 1)]
+
+
+@pytest.fixture
+def two(sysfs):
+    add_cpufreq(sysfs, {0: KHZ, 1: KHZ})
+    return sysfs
+
+
+def linked(two, *, set_to):
+    """Let a write of the second policy's lower limit change the first policy, as firmware with one clock does."""
+
+    def keep(value):
+        two.put(f"{POLICIES[0]}/scaling_min_freq", set_to)
+        return value
+
+    two.answer(f"{POLICIES[1]}/scaling_min_freq", keep)
+
+
+def test_a_clock_that_a_later_write_changes_is_an_error(two):
+    control = HostControl(two)
+    found = control.snapshot()
+    linked(two, set_to=800_000)
+    with pytest.raises(DeviceError, match="the CPU clock was set to 1600 MHz but reads back a range"):
+        control.apply(Mode(cpu_mhz=1600), found)
+
+
+def test_a_limit_that_a_later_write_changes_is_not_restored(two):
+    control = HostControl(two)
+    found = control.snapshot()
+    control.apply(Mode(cpu_mhz=1600), found)
+    linked(two, set_to=1_600_000)
+    (told,) = control.restore(found)
+    assert told == f"/{POLICIES[0]} is not put back to 800000 and 2400000: it reads back 1600000..2400000"
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {},
+        {"sys/power/state": "mem"},
+        {f"{POLICIES[0]}/scaling_min_freq": "800000"},
+        {f"{POLICIES[0]}/scaling_min_freq": "fast", f"{POLICIES[0]}/scaling_max_freq": "800000"},
+        {"sys/policy9/scaling_min_freq": "800000", "sys/policy9/scaling_max_freq": "800000"},
+    ],
+)
+def test_what_no_snapshot_of_it_says_is_never_written(two, found):
+    told = HostControl(two).restore(found)
+    assert len(told) == (1 if found else 0)
+    assert two.writes == []
+
+
+def test_without_cpufreq_there_is_nothing_to_set_and_nothing_to_put_back(tmp_path):
+    control = HostControl(KernelFiles(tmp_path))
+    assert "offers no cpufreq" in control.space.fixed["cpu_mhz"]
+    with pytest.raises(DeviceError, match="host cannot set cpu_mhz: this kernel offers no cpufreq"):
+        control.apply(Mode(cpu_mhz=1600), {})
+    assert (control.read(), control.snapshot(), control.restore({})) == (Mode(), {}, [])
+
+
+def test_what_was_found_before_cpufreq_went_away_is_told(two, tmp_path):
+    told, _ = HostControl(KernelFiles(tmp_path / "other")).restore(HostControl(two).snapshot())
+    assert told.startswith(f"/{POLICIES[0]} is not put back to 800000 and 2400000: this kernel offers no cpufreq")
+
+
+def test_the_clock_of_a_jetson_is_left_to_the_guardian_of_the_board(tmp_path):
+    kernel = make_board(tmp_path, "jetson-orin-nano-8gb")
+    control, before = HostControl(kernel), kernel.settings()
+    assert "--device jetson" in control.space.fixed["cpu_mhz"]
+    policy = f"{POLICIES[0]}/scaling"
+    assert len(control.restore({f"{policy}_min_freq": "729600", f"{policy}_max_freq": "729600"})) == 1
+    assert kernel.settings() == before

@@ -48,18 +48,6 @@ def test_dies_that_show_the_counter_of_their_package_are_counted_once(sysfs, mir
     assert sum(reading.power_w for reading in recording.readings) == pytest.approx(watts)
 
 
-def test_energy_over_time_is_power(sysfs):
-    counted = add_rapl(sysfs, memory=True)
-    clock = FakeClock(5_000)
-    meter = RaplMeter(sysfs, [Counter("c", path, 10**9) for path in counted], clock)
-    clock.sleep_s(0.5)
-    sysfs.put(f"{counted[0]}/energy_uj", 6_000_000)
-    sysfs.put(f"{counted[1]}/energy_uj", 1_500_000)
-    reading = meter.read()
-    assert reading.power_w == pytest.approx((6.0 + 1.5) / 0.5)
-    assert reading.time_ns == 5_000 + 500_000_000
-
-
 def test_wrap_around_loses_nothing(sysfs):
     add_rapl(sysfs, energy_uj=999_000, range_uj=1_000_000)
     clock = FakeClock()

@@ -34,13 +34,6 @@ def test_a_file_of_a_block_that_is_off_has_no_value_now_and_is_no_error(sysfs):
     assert sysfs.shows_number("temp")
 
 
-@pytest.mark.parametrize("text", ["", "warm"])
-def test_a_file_without_a_number_does_not_answer(sysfs, text):
-    sysfs.put("temp", text)
-    assert not sysfs.shows_number("temp")
-    assert not sysfs.shows_number("missing")
-
-
 def test_a_driver_that_never_answers_is_given_up_and_not_asked_again_until_it_does(sysfs):
     path = "sys/class/devfreq/gpu-gpc-0/min_freq"
     sysfs.put(path, 315_000_000)

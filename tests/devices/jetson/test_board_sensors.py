@@ -195,13 +195,6 @@ def test_what_is_switched_off_while_it_is_watched_stops_no_reading(bench, name, 
     assert after["clocks_mhz"]["cpu policy0"] > 0
 
 
-def test_what_the_board_lacks_is_left_out(bench):
-    at = bench("jetson-nano")
-    absent = Absent("not here")
-    found = BoardTelemetry(at.kernel, absent, absent, absent, absent).read()
-    assert set(found) == {"clocks_mhz", "load_percent", "fan"}
-
-
 def test_the_load_of_the_gpu_and_of_the_memory_is_shown_where_the_kernel_shows_it(bench):
     at = bench("jetson-agx-orin-64gb", kernel="5.10")
     telemetry = opened(at)

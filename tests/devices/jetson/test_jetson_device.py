@@ -144,22 +144,6 @@ def test_without_a_known_power_mode_nothing_above_the_limits_in_force_is_offered
 
 
 @pytest.mark.parametrize(
-    ("name", "choices"),
-    [
-        ("jetson", JetsonOptions()),
-        ("jetson?", JetsonOptions()),
-        ("jetson?beyond-caps=on", JetsonOptions(beyond_caps=True)),
-        ("jetson?beyond-caps=off", JetsonOptions()),
-        ("jetson?rails=VDD_IN", JetsonOptions(rails="VDD_IN")),
-        ("jetson?rails=VDD_GPU_SOC+VDD_CPU_CV&beyond-caps=on", JetsonOptions(True, "VDD_GPU_SOC+VDD_CPU_CV")),
-        ("jetson?rails=a%26b", JetsonOptions(rails="a&b")),
-    ],
-)
-def test_options_follow_a_question_mark(name, choices):
-    assert parse_jetson_options(name) == choices
-
-
-@pytest.mark.parametrize(
     ("name", "words"),
     [
         ("jetson?rail=VDD_IN", "unknown option 'rail'"),

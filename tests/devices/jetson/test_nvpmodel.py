@@ -155,10 +155,6 @@ def test_thor_keeps_its_mask_as_a_module_parameter(sysfs):
             "NVPM WARN: fan mode is not set!\nNV Power Mode: MODE_30W\n2\n",
             NvpmodelStatus("MODE_30W", 2, wants_reboot=False),
         ),
-        (
-            "NV Fan Mode:quiet\nNV Power Mode: MODE_15W_6CORE\n12\n",
-            NvpmodelStatus("MODE_15W_6CORE", 12, wants_reboot=False),
-        ),
         ("NV Power Mode: 15W\n", NvpmodelStatus("15W", None, wants_reboot=False)),
         ("NV Power Mode: 15W\nNVPM WARN: 7 things\n", NvpmodelStatus("15W", None, wants_reboot=False)),
         ("", NvpmodelStatus(None, None, wants_reboot=False)),

@@ -151,9 +151,3 @@ def test_the_power_of_a_gpu_in_instances_is_told_as_that_of_all_and_the_chosen_o
     assert "all MIG instances" in device.power.source
     assert "all MIG instances" in str(device.conditions["power_covers"])
     assert device.source.environment["CUDA_VISIBLE_DEVICES"] == "MIG-41b34780-0000"
-
-
-def test_a_gpu_that_is_not_ready_says_so_in_the_drivers_words() -> None:
-    names = ("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage")
-    device = opened(FakeGpu(errors=dict.fromkeys(names, 27), unsupported={186}))
-    assert "NVML error 27" in device.power.reason

@@ -96,17 +96,6 @@ def test_without_noise_it_gives_exactly_what_the_equations_give(mode):
     assert settled_w(device, mixed()) == pytest.approx(power_w, abs=1e-3)
 
 
-def test_the_reading_just_after_work_starts_is_below_the_settled_one():
-    device = open_twin(NAME)
-    device.clock.sleep_s(5)
-    runner = device.source.open(mixed())
-    with device.power.record() as recording:
-        runner.run(1000)
-    watts = [reading.power_w for reading in recording.readings]
-    assert watts[0] < 0.9 * watts[-1]
-    assert watts[3:] == pytest.approx([watts[-1]] * len(watts[3:]))
-
-
 def test_an_idle_board_draws_the_static_power_of_its_mode():
     device = open_twin(NAME)
     device.modes.apply(LOW)
