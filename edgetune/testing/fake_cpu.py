@@ -136,8 +136,7 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
     for policy in policies(files, board):
         policy.boot()
         for cpu in policy.cluster.cpus:
-            if cpu or board.cpu0_file:
-                files.put(f"{CPU}/cpu{cpu}/online", 1, 0o644)
+            files.put(f"{CPU}/cpu{cpu}/online", 1, 0o644)
             files.link(f"{CPU}/cpu{cpu}/cpufreq", policy.folder)
 
 

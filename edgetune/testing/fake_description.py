@@ -40,7 +40,6 @@ class FakeBoard:
         offline_policy: How the cpufreq files of an offline cluster answer: ``ebusy``, ``missing`` or ``readable``.
         reonline: Limits of a cluster whose first core comes online again: those of ``boot``, or ``kept``.
         stuck_cores: Cores whose switch fails with EBUSY.
-        cpu0_file: Whether ``cpu0/online`` exists.
         gpu_node: Whether the devfreq folder is ``present``, ``late`` (only once the GPU was powered) or ``absent``.
         gpu_asleep: What an idle GPU's ``cur_freq`` reads: its ``min``imum, ``zero``, or an ``error``.
         golden_context: Whether a GPU context exists, so that power-gating masks are fixed until reboot.
@@ -67,7 +66,6 @@ class FakeBoard:
     offline_policy: str = "ebusy"
     reonline: str = "boot"
     stuck_cores: tuple[int, ...] = ()
-    cpu0_file: bool = True
     gpu_node: str = "present"
     gpu_asleep: str = "min"
     golden_context: bool = True
@@ -198,26 +196,6 @@ _OS_RELEASE = {"4.9": "4.9.337-tegra", "5.10": "5.10.104-tegra", "5.15": "5.15.1
 """6.8.12 is what Thor shows; the others are as their releases name them."""
 
 
-_FAN_CONF = """POLLING_INTERVAL 2
-
-<FAN 1>
-\tTMARGIN ENABLED
-\tFAN_GROUP 0 {
-\t\tGROUP_MAX_TEMP 105
-\t}
-\tFAN_PROFILE quiet {
-\t\t#TEMP \tHYST\tPWM\tRPM
-\t\t0\t0 \t255\t2900
-\t\t60\t0 \t77\t1500
-\t\t105\t0 \t0\t0
-\t}
-
-FAN_DEFAULT_CONTROL close_loop
-FAN_DEFAULT_PROFILE quiet
-FAN_DEFAULT_GOVERNOR cont"""
-"""Figures made up; with TMARGIN the first column is head-room below the critical temperature."""
-
-
 def boot(files: KernelFiles, board: FakeBoard) -> None:
     """Create the volatile files of the boot loader and the kernel."""
     entry = board.catalogue
@@ -250,6 +228,7 @@ def install(files: KernelFiles, board: FakeBoard) -> None:
     if int(major) >= 36:
         lines.append("# KERNEL_VARIANT: oot")
     files.put("etc/nv_tegra_release", "\n".join(lines))
-    files.put("etc/nvfancontrol.conf", _FAN_CONF)
+    defaults = {"CONTROL": "close_loop", "PROFILE": "quiet", "GOVERNOR": "cont"}
+    files.put("etc/nvfancontrol.conf", "\n".join(f"FAN_DEFAULT_{what} {value}" for what, value in defaults.items()))
     for folder in ("var/lib/edgetune", "run"):
         (files.root / folder).mkdir(parents=True, exist_ok=True)

@@ -98,10 +98,6 @@ class FakeKernel(KernelFiles):
         """Halve the CPU's real clock, which only ``cpuinfo_cur_freq`` shows."""
         self.hide("throttled", int(on))
 
-    def nvpmodel(self, *arguments: str) -> tuple[int, str]:
-        """Run ``nvpmodel`` independently of the program, and return its exit code and output.
-
-        Args:
-            arguments: ``-m`` and the number of a mode.
-        """
-        return fake_nvpmodel.command(self, self.board, list(arguments))
+    def nvpmodel(self, number: str) -> int:
+        """Run ``nvpmodel -m NUMBER`` independently of the program, and return its exit code."""
+        return fake_nvpmodel.command(self, self.board, number)

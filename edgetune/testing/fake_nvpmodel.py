@@ -1,4 +1,4 @@
-"""Fake nvpmodel: its configuration, its status file, the effect of a mode, and the command with its prompt.
+"""Fake nvpmodel: its configuration, its status file, the effect of a mode, and whether the command sets it.
 
 The configuration has the oddities of NVIDIA's files: parameters with and without a space after ``<``, tabs, doubled
 spaces, trailing comments, ``_KNEXT`` twins for newer kernels, a core 0 that has no line (TX2), one clock for each core
@@ -136,12 +136,6 @@ def _cpu_limits(board: FakeBoard, preset: Preset) -> dict[str, tuple[int | None,
 STATUS = "var/lib/nvpmodel/status"
 _INT_MAX = 2_147_483_647  # what -1 in a configuration becomes
 _REBOOT_REFUSED = 234  # observed on an Orin Nano
-_REBOOT = """NVPM WARN: Golden image context is already created
-NVPM WARN: Reboot required for changing to this power mode: {}
-NVPM WARN: DO YOU WANT TO REBOOT NOW? enter YES/yes to confirm:
-NVPM ERROR: bad input!
-NVPM ERROR: optMask is 1, no request for power mode
-"""
 
 
 def install(files: KernelFiles, board: FakeBoard) -> None:
@@ -242,17 +236,15 @@ def _emc_cap(board: FakeBoard, preset: Preset) -> int:
     return _INT_MAX if board.int_max_caps else board.emc_khz[-1] * 1000
 
 
-def command(files: KernelFiles, board: FakeBoard, arguments: list[str]) -> tuple[int, str]:
-    """Return exit code and output of ``nvpmodel -m ID`` with nobody at its prompt."""
-    chosen = [preset for preset in board.presets.modes if arguments == ["-m", str(preset.id)]]
-    if not chosen:
-        return 255, "NVPM ERROR: invalid parameter\n"
-    if files.user != "root":
-        return 255, "NVPM ERROR: cannot open the power mode files: Permission denied\n"
-    if board.container:
-        _keep(files, board, chosen[0])
-        return 0, "NVPM WARN: Running in chroot, ignoring request\n"
-    if needs_reboot(files, board, chosen[0]):
-        return _REBOOT_REFUSED, _REBOOT.format(chosen[0].id)
-    set_mode(files, board, chosen[0])
-    return 0, ""
+def command(files: KernelFiles, board: FakeBoard, number: str) -> int:
+    """Return the exit code of ``nvpmodel -m NUMBER`` with nobody at its prompt."""
+    chosen = next((preset for preset in board.presets.modes if str(preset.id) == number), None)
+    if chosen is None or files.user != "root":
+        return 255
+    if board.container:  # it warns, and saves the mode
+        _keep(files, board, chosen)
+        return 0
+    if needs_reboot(files, board, chosen):
+        return _REBOOT_REFUSED
+    set_mode(files, board, chosen)
+    return 0

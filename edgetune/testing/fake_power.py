@@ -81,8 +81,7 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
         if chip.chip == "ina3221":
             _put_ina3221(files, board, chip, folder)
         else:
-            for name in ("in0_input", "in1_input", "curr1_input", "power1_input"):
-                files.put(f"{folder}/{name}", 0, 0o444)
+            files.put(f"{folder}/power1_input", 0, 0o444)
 
 
 def _put_ina3221(files: KernelFiles, board: FakeBoard, chip: PowerChip, folder: str) -> None:
@@ -93,14 +92,10 @@ def _put_ina3221(files: KernelFiles, board: FakeBoard, chip: PowerChip, folder: 
             files.put(f"{folder}/in{rail.channel}_label", label, 0o444)
         files.put(f"{folder}/in{rail.channel}_input", 0, 0o444)
         files.put(f"{folder}/in{rail.channel}_enable", 1)
-        files.put(f"{folder}/in{rail.channel + 3}_input", 0, 0o444)
         files.put(f"{folder}/shunt{rail.channel}_resistor", _shunt_uohm(board))
         files.put(f"{folder}/curr{rail.channel}_input", 0, 0o444)
         files.put(f"{folder}/curr{rail.channel}_max", 32_760)
         files.put(f"{folder}/curr{rail.channel}_crit", 32_760)
-    files.put(f"{folder}/curr4_input", 0, 0o444)
-    files.put(f"{folder}/in7_input", 0, 0o444)
-    files.put(f"{folder}/in7_label", "sum of shunt voltages", 0o444)
     files.put(f"{folder}/update_interval", 430)
 
 
@@ -109,9 +104,8 @@ def _put_iio(files: KernelFiles, chip: PowerChip, folder: str) -> None:
     for rail in chip.rails:
         index = rail.channel - 1
         files.put(f"{folder}/rail_name_{index}", rail.name or "NC", 0o444)
-        for quantity in ("voltage", "current", "power"):
+        for quantity in ("voltage", "current"):
             files.put(f"{folder}/in_{quantity}{index}_input", 0, 0o444)
-        files.put(f"{folder}/in_power{index}_trigger_input", 0, 0o444)
 
 
 def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Answer]:
@@ -136,30 +130,25 @@ Sample = Callable[[], dict[int, tuple[int, int]]]
 def _iio(chip: PowerChip, folder: str, sample: Sample) -> dict[str, Answer]:
     def read(channel: int, quantity: str) -> str:
         millivolts, shunt_uv = sample()[channel]
-        milliamps = shunt_uv * 1000 // 5000
-        return str({"voltage": millivolts, "current": milliamps, "power": millivolts * milliamps // 1000}[quantity])
+        return str(millivolts if quantity == "voltage" else shunt_uv * 1000 // 5000)
 
     return {
         f"{folder}/in_{quantity}{rail.channel - 1}_input": Answer(partial(read, rail.channel, quantity))
         for rail in chip.rails
-        for quantity in ("voltage", "current", "power")
+        for quantity in ("voltage", "current")
     }
 
 
 def _ina238(folder: str, sample: Sample) -> dict[str, Answer]:
-    def amps() -> int:
-        return sample()[1][1] * 1000 // 2000
+    def microwatts() -> str:
+        millivolts, shunt_uv = sample()[1]
+        return str(millivolts * (shunt_uv * 1000 // 2000))
 
-    return {
-        f"{folder}/in1_input": Answer(lambda: str(sample()[1][0])),
-        f"{folder}/curr1_input": Answer(lambda: str(amps())),
-        f"{folder}/power1_input": Answer(lambda: str(sample()[1][0] * amps())),  # uW
-    }
+    return {f"{folder}/power1_input": Answer(microwatts)}
 
 
 def _ina3221(files: KernelFiles, board: FakeBoard, chip: PowerChip, folder: str, sample: Sample) -> dict[str, Answer]:
     shunt = _shunt_uohm(board)
-    summed = [rail.channel for rail in chip.rails if rail.in_chip_sum]
 
     def value(channel: int, kind: int, scale: Callable[[int], int]) -> Callable[[], str]:
         def read() -> str:
@@ -169,13 +158,9 @@ def _ina3221(files: KernelFiles, board: FakeBoard, chip: PowerChip, folder: str,
 
         return read
 
-    found = {
-        f"{folder}/in7_input": Answer(lambda: str(sum(sample()[channel][1] for channel in summed))),
-        f"{folder}/curr4_input": Answer(lambda: str(sum(sample()[channel][1] for channel in summed) * 1000 // shunt)),
-    }
+    found = {}
     for channel in (rail.channel for rail in chip.rails):
         found[f"{folder}/in{channel}_input"] = Answer(value(channel, 0, lambda mv: mv))
-        found[f"{folder}/in{channel + 3}_input"] = Answer(value(channel, 1, lambda uv: uv))
         found[f"{folder}/curr{channel}_input"] = Answer(value(channel, 1, lambda uv: uv * 1000 // shunt))
     return found
 

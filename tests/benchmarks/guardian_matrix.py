@@ -146,7 +146,7 @@ class ModeBench(Bench):
         self.expected = {}
         self._spent = set()  # series whose next guardian has no write of that number any more
         for other in self.others:
-            if self.kernel.nvpmodel("-m", other)[0] == 0:
+            if self.kernel.nvpmodel(other) == 0:
                 self.expected[other] = self.kernel.settings()
             self._back()
 
@@ -163,7 +163,7 @@ class ModeBench(Bench):
     def _choose_at(self, write: int, other: str) -> list[int]:
         """Let the mode be chosen before the write of that number; the list that is returned then has an entry."""
         done = []
-        self.kernel.fail_at(write, lambda *_: done.append(self.kernel.nvpmodel("-m", other)[0]))
+        self.kernel.fail_at(write, lambda *_: done.append(self.kernel.nvpmodel(other)))
         return done
 
     def _require(self, other: str) -> None:
@@ -195,7 +195,7 @@ class ModeBench(Bench):
             self.guard(*self.lines)
         except Killed:
             self.kernel.revive()
-        done = self._choose_at(later, other) if later else [self.kernel.nvpmodel("-m", other)[0]]
+        done = self._choose_at(later, other) if later else [self.kernel.nvpmodel(other)]
         outcome = self.guard()
         assert (outcome.code, outcome.errors.startswith("error")) == (0, False), outcome
         return self._end(write, other, reached=bool(done))
@@ -214,7 +214,7 @@ class ModeBench(Bench):
         if (0, other) in self._spent:
             return False
         assert self.guard(self.lines[-1], request_line(2, "keep")).code == 0
-        done = self._choose_at(later, other) if later else [self.kernel.nvpmodel("-m", other)[0]]
+        done = self._choose_at(later, other) if later else [self.kernel.nvpmodel(other)]
         outcome = self.guard(request_line(1, "undo"))
         assert (outcome.code, outcome.replies[0]["ok"]) == (0, True), outcome
         return self._end(0, other, reached=bool(done))

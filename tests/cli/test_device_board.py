@@ -364,7 +364,7 @@ def follow(hint, left, edgetune):
     ended = None
     for step in re.split(r";|, then:?|, which|, or", hint):
         if "sudo nvpmodel -m NUMBER" in step:
-            assert FakeKernel(left.kernel.root, user="root").nvpmodel("-m", "0") == (0, "")
+            assert FakeKernel(left.kernel.root, user="root").nvpmodel("0") == 0
         if "restart the machine" in step:
             left.kernel.power_cut()
         if command := re.search(r"edgetune (device restore jetson(?: --forget)?)", step):

@@ -166,7 +166,7 @@ def test_a_mode_that_only_the_measured_clock_shows_is_not_held(orin_nano):
 def test_a_power_mode_that_somebody_chooses_ends_the_run_and_holds(tmp_path):
     """Somebody runs nvpmodel while the first point is measured: what the run may set came from the earlier mode."""
     orin = bench(tmp_path, "jetson-agx-orin-64gb", kernel="5.10", debugfs="unmounted")
-    network = orin.network("kernel.nvpmodel('-m', '3')", times=1)
+    network = orin.network("kernel.nvpmodel('3')", times=1)
     with pytest.raises(DeviceError, match=r"changed during the run: .* nvpmodel mode 3 now"):
         orin.sweep(network, "train", orin.modes("gpu_mhz=1300.5"), minibatches=10)
 

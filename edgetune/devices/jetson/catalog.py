@@ -49,14 +49,10 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Rail:
-    """A channel (from 1) of a power sensor; ``name`` is ``None`` where nothing is connected.
-
-    ``in_chip_sum`` is false where the device tree keeps the channel out of the chip's own sum.
-    """
+    """A channel (from 1) of a power sensor; ``name`` is ``None`` where nothing is connected."""
 
     channel: int
     name: str | None
-    in_chip_sum: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class Board:
         self.kernel.revive()
 
     def choose(self, mode):
-        assert self.kernel.nvpmodel("-m", mode) == (0, "")
+        assert self.kernel.nvpmodel(mode) == 0
 
     def journals(self):
         return sorted(path.name for path in (self.kernel.root / "var/lib/edgetune").glob("*.json"))
@@ -225,8 +225,7 @@ def test_every_mode_that_was_set_is_known_on_every_board_and_kernel(bench, name)
         kernel = bench(name, kernel=release, golden_context=False).kernel
         modes = {model.id: model.name for model in read_nvpmodel(kernel).config.models}
         for number, mode in modes.items():
-            code, said = kernel.nvpmodel("-m", str(number))
-            assert code == 0, said
+            assert kernel.nvpmodel(str(number)) == 0
             found = nvpmodel_in_force(kernel)
             assert found.active_model is not None, (release, found.notes)
             assert found.active_model.name == mode
@@ -291,7 +290,7 @@ def do(steps, rng, at, other):
 
     for step in steps:
         if step.isdecimal():
-            assert at.kernel.nvpmodel("-m", step) == other.nvpmodel("-m", step) == (0, "")
+            assert at.kernel.nvpmodel(step) == other.nvpmodel(step) == 0
             continue
         if step == "kill":
             at.kernel.fail_at(rng.randrange(1, 14), "kill-after")
