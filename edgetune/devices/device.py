@@ -31,8 +31,7 @@ from edgetune.devices.capabilities import (
     Thermometer,
     ThrottleCounter,
 )
-from edgetune.devices.cpu import CpuLoad
-from edgetune.devices.memory import MachineMemory
+from edgetune.devices.cpu import CpuLoad, MachineMemory
 from edgetune.errors import DeviceError, InputError
 from edgetune.plugins import Registry
 

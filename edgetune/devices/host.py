@@ -12,12 +12,11 @@ from pathlib import Path
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import ModeSpace, MonotonicClock, check_mode
 from edgetune.devices.control import DirectModes
-from edgetune.devices.cpu import CpuLoad, cpu_model, usable_cpus
+from edgetune.devices.cpu import CpuLoad, MachineMemory, cpu_model, usable_cpus
 from edgetune.devices.cpufreq import HostControl
 from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource
 from edgetune.devices.guardian.client import GuardianModes, guardian_command
 from edgetune.devices.host_sensors import HostTelemetry, open_rapl, open_thermometer, open_throttle_events
-from edgetune.devices.memory import MachineMemory
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import InputError

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from edgetune.devices.capabilities import Absent, ModeControl, ModeReader, PowerReading
-from edgetune.devices.cpu import CpuTimes, read_cpu_times
+from edgetune.devices.cpu import CpuTimes, MachineMemory, read_cpu_times
 from edgetune.devices.device import Device
-from edgetune.devices.memory import MachineMemory
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 

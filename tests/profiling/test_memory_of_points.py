@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.devices.memory import MachineMemory
+from edgetune.devices.cpu import MachineMemory
 from edgetune.devices.sysfs import Sysfs
 from edgetune.stages.profiling import measure as watching
 from edgetune.stages.profiling.measure import MemoryWatch, measure_point

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from edgetune.devices.capabilities import Absent, Clock, MonotonicClock
-from edgetune.devices.cpu import CpuLoad
+from edgetune.devices.cpu import CpuLoad, MachineMemory
 from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
 from edgetune.devices.guardian.controls import BEYOND_CAPS, open_jetson_control
@@ -23,7 +23,6 @@ from edgetune.devices.jetson.power import BoardPower, open_board_power
 from edgetune.devices.jetson.restore import nvpmodel_in_force
 from edgetune.devices.jetson.sensors import BoardTelemetry, open_board_thermometer, read_fan
 from edgetune.devices.jetson.throttle import open_board_throttle
-from edgetune.devices.memory import MachineMemory
 from edgetune.devices.nvml.gpu import gpu_load
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs

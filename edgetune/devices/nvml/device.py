@@ -11,12 +11,11 @@ from typing import Any
 
 from edgetune.devices.capabilities import Clock, ModeControl, MonotonicClock
 from edgetune.devices.control import DirectModes
-from edgetune.devices.cpu import CpuLoad
+from edgetune.devices.cpu import CpuLoad, MachineMemory
 from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
 from edgetune.devices.guardian.lock import Exclusive
 from edgetune.devices.jetson.detect import detect_jetson
-from edgetune.devices.memory import MachineMemory
 from edgetune.devices.nvml.control import NvmlControl
 from edgetune.devices.nvml.gpu import Gpu, gpu_count, load_nvml, text, unusable
 from edgetune.devices.nvml.sensors import ALL_INSTANCES, GpuTelemetry, open_power, open_thermometer, open_throttling

@@ -27,8 +27,8 @@ from edgetune.artifacts.header import utc_now
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow, Status
 from edgetune.devices.capabilities import Absent, PowerReading, PowerRecording
+from edgetune.devices.cpu import MachineMemory
 from edgetune.devices.device import Device, HasProcesses, Runner
-from edgetune.devices.memory import MachineMemory
 from edgetune.errors import DeviceError, EdgetuneError, NotRestoredError
 from edgetune.processes.families import held_bytes, major_faults, swap_bytes
 from edgetune.stages.profiling.disturbances import (

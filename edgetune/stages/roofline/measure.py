@@ -24,8 +24,8 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import KernelRun
 from edgetune.devices.capabilities import Absent, PowerSensor
+from edgetune.devices.cpu import MachineMemory
 from edgetune.devices.device import Device, LiveSource
-from edgetune.devices.memory import MachineMemory
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.roofline.fit import IDLE
