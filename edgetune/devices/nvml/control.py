@@ -60,7 +60,8 @@ def _graphics_clocks(gpu: Gpu) -> tuple[float, ...] | str:
     """Return the graphics clocks at the highest memory clock, MHz; nvmlDeviceSetGpuLockedClocks came with Volta."""
     if (gpu.architecture or VOLTA) < VOLTA:
         return "locking the GPU clock needs a GPU of the Volta generation or newer"
-    return _ascending(_graphics_at_top(gpu))
+    clocks: Sequence[int] = gpu.ask("nvmlDeviceGetSupportedMemoryClocks")
+    return _ascending(gpu.ask("nvmlDeviceGetSupportedGraphicsClocks", max(clocks)) if clocks else ())
 
 
 def _memory_clocks(gpu: Gpu) -> tuple[float, ...] | str:
@@ -88,11 +89,6 @@ def _limits_w(gpu: Gpu, may_set: bool) -> tuple[float, ...] | str:
     steps = range(-(-low_mw // _STEP_MW) * _STEP_MW, high_mw + 1, _STEP_MW)
     ends = (low_mw, high_mw, *(() if default_mw is None else (default_mw,)))
     return _ascending([limit_mw / 1e3 for limit_mw in (*steps, *ends) if low_mw <= limit_mw <= high_mw])
-
-
-def _graphics_at_top(gpu: Gpu) -> Sequence[int]:
-    clocks: Sequence[int] = gpu.ask("nvmlDeviceGetSupportedMemoryClocks")
-    return gpu.ask("nvmlDeviceGetSupportedGraphicsClocks", max(clocks)) if clocks else ()
 
 
 def _ascending(values: Sequence[float]) -> tuple[float, ...]:

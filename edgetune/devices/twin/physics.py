@@ -173,19 +173,14 @@ def _cuda_core_rates(c: Constants, at: Clocks, issue_share: float) -> Rates:
     return Rates(TERA * rate, rate / issue, c.fp32_pj, c.matrix_bandwidth_share)
 
 
-def launch_slowdown(c: Constants, at: Clocks) -> Array:
-    """Return the time that the CPU needs to issue an operator, relative to that in the highest mode."""
-    slower: Array = c.cpu_max_ghz / at.cpu_ghz * (1 + c.launch_memory_share * (c.mem_max_ghz / at.mem_ghz - 1))
-    return slower
-
-
 def launch_time(c: Constants, work: Work, at: Clocks) -> Array:
     """Return the time the CPU needs to issue every operator, s: L."""
     extra = work.kernels - work.operators
     full_s = MICRO * (
         work.operators * c.op_launch_us + work.cudnn_calls * c.cudnn_launch_us + extra * c.kernel_launch_us
     )
-    return full_s * launch_slowdown(c, at)
+    slower: Array = c.cpu_max_ghz / at.cpu_ghz * (1 + c.launch_memory_share * (c.mem_max_ghz / at.mem_ghz - 1))
+    return full_s * slower
 
 
 def _rates_by_group(c: Constants, at: Clocks, work: Work, *, tf32_matmul: bool) -> dict[str, Rates]:
