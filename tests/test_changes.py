@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from edgetune.cli.command import Terminal, command
 from edgetune.cli.main import describe, run
+from edgetune.devices.jetson.device import POWER_SENSORS
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.serving.arrivals import PROCESSES
 from edgetune.stages.elastic.policies import POLICIES as ELASTIC
@@ -30,7 +31,7 @@ from edgetune.workloads.resolve import KINDS
 TABLES = {
     "strategy": STRATEGIES, "policy of interleave": INTERLEAVE, "policy of schedule": SCHEDULE,
     "policy of elastic kernels": ELASTIC, "engine": ENGINES, "arrival process": PROCESSES, "figure": FIGURES,
-    "kind of workload": KINDS, "section of a report": SECTIONS,
+    "sensor": POWER_SENSORS, "kind of workload": KINDS, "section of a report": SECTIONS,
 }  # fmt: skip
 
 

@@ -4,13 +4,13 @@ Reading sensors and running networks needs no privilege; modes are set by the gu
 Conditions go into the header of every artifact, ``None`` where unknown.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from edgetune.devices.capabilities import Absent, Clock, MonotonicClock
+from edgetune.devices.capabilities import Absent, Clock, MonotonicClock, PowerSensor
 from edgetune.devices.cpu import CpuLoad, MachineMemory
 from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
@@ -19,7 +19,7 @@ from edgetune.devices.guardian.lock import Exclusive
 from edgetune.devices.jetson.detect import detect_jetson
 from edgetune.devices.jetson.gpu import gpu_folder
 from edgetune.devices.jetson.knobs import JetsonKnobs, caps_of
-from edgetune.devices.jetson.power import BoardPower, open_board_power
+from edgetune.devices.jetson.power import BoardPower
 from edgetune.devices.jetson.restore import nvpmodel_in_force
 from edgetune.devices.jetson.sensors import BoardTelemetry, open_board_thermometer, read_fan
 from edgetune.devices.jetson.throttle import open_board_throttle
@@ -27,7 +27,17 @@ from edgetune.devices.nvml.gpu import gpu_load
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError, InputError
+from edgetune.plugins import Registry
 from edgetune.processes.privilege import holds_root
+
+POWER_SENSORS: Registry[Callable[[Sysfs, Clock, str, str | None], PowerSensor | Absent]] = Registry(
+    "source of power",
+    {
+        "board": "edgetune.devices.jetson.power:open_board_power",
+        "jtop": "edgetune.devices.jetson.power:open_jtop_power",
+    },
+)
+"""Openers of a board's power sensor by the value of ``source=``; arguments: files, clock, SoC and chosen rails."""
 
 _EXAMPLE = "e.g. jetson?beyond-caps=on or jetson?rails=VDD_GPU_SOC+VDD_CPU_CV"
 
@@ -39,10 +49,12 @@ class JetsonOptions:
     Args:
         beyond_caps: Offer clocks and cores above what the active power mode allows: NVIDIA's qualified limits.
         rails: Power rails to add up instead of the board's usual total, joined by ``+``.
+        source: Power sensor, one of ``POWER_SENSORS``: the board's own files, or a running jetson-stats.
     """
 
     beyond_caps: bool = False
     rails: str | None = None
+    source: str = "board"
 
 
 def parse_jetson_options(name: str) -> JetsonOptions:
@@ -60,14 +72,19 @@ def parse_jetson_options(name: str) -> JetsonOptions:
         if option in given:
             raise InputError(f"{name!r} gives {option} twice", _EXAMPLE)
         given[option] = unquote(value)
-    beyond, rails = given.pop("beyond-caps", "off"), given.pop("rails", None)
+    beyond, rails, source = given.pop("beyond-caps", "off"), given.pop("rails", None), given.pop("source", "board")
     if given:
         raise InputError(f"{name!r} has an unknown option {min(given)!r}", _EXAMPLE)
     if beyond not in ("on", "off"):
         raise InputError(f"beyond-caps is on or off, not {beyond!r}", _EXAMPLE)
-    if rails == "":
-        raise InputError("rails cannot be chosen: none are named", _EXAMPLE)
-    return JetsonOptions(beyond == "on", rails)
+    if source not in POWER_SENSORS:
+        raise InputError(
+            f"the source of power is {' or '.join(POWER_SENSORS)}, not {source!r}", "e.g. jetson?source=jtop"
+        )
+    if rails is not None and (source != "board" or not rails):
+        why = f"{source} chooses its own" if rails else "none are named"
+        raise InputError(f"rails cannot be chosen: {why}", _EXAMPLE)
+    return JetsonOptions(beyond == "on", rails, source)
 
 
 _CPU_GOVERNORS = "sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
@@ -158,7 +175,7 @@ def open_jetson(
     clock = clock or MonotonicClock()
     control = open_jetson_control(sysfs, beyond_caps=choices.beyond_caps)
     modes = open_guardian_modes(guardian, control, ask=ask)
-    power = open_board_power(sysfs, clock, jetson.soc or "", choices.rails)
+    power = POWER_SENSORS[choices.source](sysfs, clock, jetson.soc or "", choices.rails)
     temperature, throttle = open_board_thermometer(sysfs), open_board_throttle(sysfs)
     facts = board_conditions(sysfs, control.knobs)
     about = jetson.model if made_up is None else f"{jetson.model} ({made_up})"
@@ -194,7 +211,7 @@ def no_jetson(root: Path) -> DeviceError:
 
 def _conditions(
     facts: dict[str, Any],
-    power: BoardPower | Absent,
+    power: PowerSensor | Absent,
     choices: JetsonOptions,
     made_up: str | None,
 ) -> dict[str, Any]:
@@ -204,6 +221,8 @@ def _conditions(
     facts["beyond_caps"] = choices.beyond_caps
     if isinstance(power, BoardPower):
         facts |= power.conditions()
+    elif not isinstance(power, Absent):
+        facts["power_source"] = power.source
     if made_up is not None:
         facts |= {"simulated": True, "made_up": made_up}
     return facts

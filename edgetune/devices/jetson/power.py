@@ -1,4 +1,4 @@
-"""The power of a board: from its own sensor chips, read once per refresh interval.
+"""The power of a board: from its own sensor chips, read once per refresh interval, or from jetson-stats.
 
 A chip averages for about 0.43 s and shows each mean until the next, without a time stamp. A reading therefore covers an
 interval that ended up to one interval before the reading:
@@ -7,15 +7,22 @@ interval that ended up to one interval before the reading:
     reading            ^ k-2            ^ k-1            ^ k
 
 So power represents steady work two intervals after the work began, and a measurement needs several seconds.
+
+``jetson?source=jtop`` reads a running jetson-stats through its documented interface: the ``jtop`` context, ``ok()``,
+which waits for the next update and is false once the service is gone, and ``power["tot"]["power"]`` in mW. jetson-stats
+chooses the rails of that total; on AGX Orin it adds four, one more than edgetune (see ``rails.VDDQ``).
 """
 
-from contextlib import AbstractContextManager
-from typing import TypeAlias
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
+from typing import Any, TypeAlias
 
-from edgetune.devices.capabilities import Absent, Clock, PowerReading
-from edgetune.devices.jetson.rails import VDDQ, Channel, Total, choose_total, find_channels, named
+from edgetune.devices.capabilities import Absent, Clock, PowerReading, PowerSensor
+from edgetune.devices.jetson.rails import DEFAULT_REFRESH_S, VDDQ, Channel, Total, choose_total, find_channels, named
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.devices.telemetry import PolledRecording, SensorStoppedError, polled
+from edgetune.errors import DeviceError
 
 _FASTEST_S = 0.1
 """Shortest interval of readings, s: on AGX Orin eight registers of 554 us (board measurement) then take 5 % of it."""
@@ -243,3 +250,101 @@ def _tried(board: BoardPower, clock: Clock) -> BoardPower | Absent:
         board.refresh_s = max(board.refresh_s, (clock.now_ns() - before_ns) / 1e9)
         break
     return board
+
+
+_INTERVAL_S = 0.5
+"""Update interval of jetson-stats by default, s: about the refresh interval of the chips."""
+
+_PAUSE_S = 0.01
+"""Pause between polls, s; ``ok()`` waits for the next update."""
+
+
+class JtopPower:
+    """Power sensor: the total power that the jtop service reports.
+
+    Args:
+        module: The ``jtop`` package.
+        clock: Clock of the time stamps.
+    """
+
+    source = "jtop:tot"
+    refresh_s = _INTERVAL_S
+    settle_s = 2 * DEFAULT_REFRESH_S + _INTERVAL_S
+    """Two intervals of the chips and one of the service, s."""
+
+    def __init__(self, module: Any, clock: Clock) -> None:
+        self._module = module
+        self._clock = clock
+
+    @contextmanager
+    def record(self) -> Iterator[PolledRecording]:
+        """Record every update of the service while the context is open."""
+        with self._connected() as client, polled(lambda: self._read(client), _PAUSE_S) as recording:
+            yield recording
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        """Open the service's client and close it at the end, also after an error."""
+        client = self._module.jtop(interval=_INTERVAL_S)
+        try:
+            client.start()
+        except Exception as error:  # jtop raises its own exceptions, which differ between versions
+            raise DeviceError(
+                f"the jtop service does not answer: {error}",
+                "sudo systemctl restart jtop.service, and be in the group jtop; or leave out source=jtop",
+            ) from error
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def _read(self, client: Any) -> PowerReading:
+        """Wait for the next update and return it.
+
+        Raises:
+            SensorStoppedError: the service has ended, or reports no total.
+        """
+        try:
+            if not client.ok():
+                raise SensorStoppedError("the jtop service has stopped")
+            milliwatts = client.power["tot"]["power"]
+        except SensorStoppedError:
+            raise
+        except Exception as error:
+            raise SensorStoppedError(f"jtop gives no total power: {type(error).__name__}: {error}") from error
+        if not isinstance(milliwatts, (int, float)) or milliwatts <= 0:
+            raise SensorStoppedError(f"jtop gives no total power but {milliwatts!r}")
+        return PowerReading(self._clock.now_ns(), milliwatts / 1000)
+
+    def check(self) -> None:
+        """Read once.
+
+        Raises:
+            DeviceError: the service does not run, or reports no total.
+        """
+        with self._connected() as client:
+            try:
+                self._read(client)
+            except SensorStoppedError as stopped:
+                raise DeviceError(str(stopped), "leave out source=jtop: edgetune reads the board's sensors") from None
+
+
+def open_jtop_power(sysfs: Sysfs, clock: Clock, soc: str = "", choice: str | None = None) -> PowerSensor:  # noqa: ARG001
+    """Return the power sensor of a running jtop service.
+
+    Args:
+        sysfs, soc, choice: Ignored, because the service reads the chips; as in ``open_board_power``.
+        clock: Clock of the time stamps.
+
+    Raises:
+        DeviceError: jetson-stats is not installed, its service does not run, denies access, or reports no total.
+    """
+    try:
+        module = import_module("jtop")
+    except ImportError:
+        raise DeviceError(
+            "jetson-stats is not installed", "sudo pip3 install -U jetson-stats, or leave out source=jtop"
+        ) from None
+    sensor = JtopPower(module, clock)
+    sensor.check()
+    return sensor

@@ -36,6 +36,7 @@ EXTRAS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("torch", ("torch",), "run training steps"),
     ("tensorrt", ("tensorrt",), "run TensorRT engines"),
     ("nvidia", ("nvidia-ml-py",), "read NVIDIA GPUs"),
+    ("jetson", ("jetson-stats",), "read more of a Jetson (AGPL)"),
     ("cuda", ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"), "compile CUDA kernels"),
     ("cuda", ("cuda-bindings",), "compile and launch CUDA kernels"),
     ("cuda", ("nvidia-nvjitlink", "nvidia-nvjitlink-cu12"), "find the registers of CUDA kernels"),

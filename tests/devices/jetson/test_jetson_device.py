@@ -151,6 +151,8 @@ def test_without_a_known_power_mode_nothing_above_the_limits_in_force_is_offered
         ("jetson?beyond-caps=yes", "on or off, not 'yes'"),
         ("jetson?beyond-caps=on&beyond-caps=off", "gives beyond-caps twice"),
         ("jetson?rails=", "none are named"),
+        ("jetson?source=jtop&rails=VDD_IN", "jtop chooses its own"),
+        ("jetson?source=tegrastats", "board or jtop, not 'tegrastats'"),
         ("jetson:0", "unknown device 'jetson:0'"),
         ("orin", "unknown device 'orin'"),
     ],
