@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -39,22 +39,28 @@ class Observation:
         runs: Number of runs of each operator, by its path.
         sizes: ONNX element type and sizes of tensors, by path. If an operator ran several times on different sizes,
             as in a loop that grows its state, each size is the mean of all, rounded.
+        prefix: Prefix of the paths in the graph that is read: the main graph, or a body.
     """
 
     runs: Mapping[str, int] = field(default_factory=dict)
     sizes: Mapping[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    prefix: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.runs)
 
-    def value(self, prefix: str, name: str) -> onnx.ValueInfoProto | None:
-        """Return the observed type and shape of a tensor of a graph; ``None`` if it was not observed."""
-        seen = self.sizes.get(prefix + name)
+    def value(self, name: str) -> onnx.ValueInfoProto | None:
+        """Return the observed type and shape of a tensor of the graph; ``None`` if it was not observed."""
+        seen = self.sizes.get(self.prefix + name)
         return None if seen is None else onnx.helper.make_tensor_value_info(name, seen[0], list(seen[1]))
 
-    def body_runs(self, prefix: str, graph: onnx.GraphProto) -> int:
-        """Return the number of runs of the body under a prefix, taken from the operators in it."""
-        return max((self.runs.get(path_of(prefix, node), 0) for node in graph.node), default=0)
+    def body(self, node: onnx.NodeProto, attribute: str) -> Observation:
+        """Return the observation of a body of an operator of the graph."""
+        return replace(self, prefix=_body_prefix(self.prefix, node, attribute))
+
+    def runs_of(self, graph: onnx.GraphProto) -> int:
+        """Return the number of runs of the graph, a body, taken from the operators in it."""
+        return max((self.runs.get(path_of(self.prefix, node), 0) for node in graph.node), default=0)
 
 
 NOTHING = Observation(MappingProxyType({}), MappingProxyType({}))
@@ -120,9 +126,8 @@ def path_of(prefix: str, node: onnx.NodeProto) -> str:
     return prefix + next((name for name in node.output if name), "")
 
 
-def body_prefix(path: str, attribute: str) -> str:
-    """Return the prefix of the paths in a body: the path of its operator, and the body's attribute."""
-    return f"{path}/{attribute}/"
+def _body_prefix(prefix: str, node: onnx.NodeProto, attribute: str) -> str:
+    return f"{path_of(prefix, node)}/{attribute}/"
 
 
 def name_by_path(graph: onnx.GraphProto, names: dict[str, tuple[str, onnx.NodeProto]], prefix: str = "") -> None:
@@ -138,7 +143,7 @@ def name_by_path(graph: onnx.GraphProto, names: dict[str, tuple[str, onnx.NodePr
         names[node.name] = (prefix, node)
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                name_by_path(attribute.g, names, body_prefix(path_of(prefix, node), attribute.name))
+                name_by_path(attribute.g, names, _body_prefix(prefix, node, attribute.name))
 
 
 def read_profile(

@@ -41,9 +41,8 @@ class UnknownShapeError(InputError):
     """A formula needs the shape of a tensor, which neither inference nor a run of the network gives."""
 
     def __init__(self, tensor: str) -> None:
-        written = repr(tensor)[1:-1]  # in a damaged model a name may contain any characters
         super().__init__(
-            f"the shape of tensor {tensor!r} is unknown", f"say its sizes, e.g. --dim {written}:0=100 for the first"
+            f"the shape of tensor {tensor!r} is unknown", "a run shows it: give inputs by --inputs FILE.npz"
         )
 
 

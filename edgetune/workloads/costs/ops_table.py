@@ -131,7 +131,7 @@ def graph_table(model: onnx.ModelProto, name: str, request: CostRequest, workloa
         observed, failed = observe(
             with_batch(workload, dimensions, request.batch_size), request.batch_size, dimensions, request.feed
         )
-        infer(fixed, observed=observed)
+        infer(fixed, observed)
         graph = read(observed=observed)
         costed = cost_nodes(graph.nodes)
         data_warnings = (_observed(failed),)
@@ -206,7 +206,7 @@ def _unknown_shapes(costed: Sequence[Costed]) -> list[DataWarning]:
         return []
     first = repr(next(iter(missing)))[1:-1]  # in a damaged model a name may contain any characters
     more = f" and of {len(missing) - 1} more" if len(missing) > 1 else ""
-    advice = f"the shape of tensor '{first}'{more} is unknown; --dim {first}:0=100 would say its first size"
+    advice = f"the shape of tensor '{first}'{more} is unknown: no run showed it"
     return [DataWarning("unknown-shapes", advice, {"tensors": float(len(missing))})]
 
 

@@ -135,7 +135,7 @@ def _known_bytes(graph: StoredGraph, name: str) -> int:
     if size_bytes is None:
         raise InputError(
             f"the size of output {name!r} depends on the data, or is not a tensor: no memory can be set aside for it",
-            f"say how large it gets: edgetune schedule prepare --dim '{name}:0=100', or export without this output",
+            "a run shows how large it gets: --inputs FILE.npz; or export without this output",
         )
     return size_bytes
 

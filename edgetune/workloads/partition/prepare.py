@@ -231,7 +231,7 @@ def _sizes_in_a_run(graph: StoredGraph, workload: Workload, options: PrepareOpti
         return {}
     workload = with_batch(workload, options.dimensions, options.batch_size)
     seen, _ = observe(workload, batch_size=options.batch_size, dimensions=options.dimensions, feed=Feed(options.inputs))
-    found = {name: seen.value("", name) for name in unsized}
+    found = {name: seen.value(name) for name in unsized}
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -2,7 +2,7 @@
 
 Copies, gathers, resizes and views compute nothing or little. Operators that select (the largest elements, the non-zero
 ones, the remaining boxes) count a comparison as one FLOP. The number of selected elements often depends on the data;
-the shape of the result, and so the cost, is then unknown until the user gives it (``--dim selected:0=100``). Operators
+the shape of the result, and so the cost, is then unknown until a run shows it. Operators
 that read an image between its pixels (regions of interest, warped grids, deformable convolution) count the
 interpolation.
 """
