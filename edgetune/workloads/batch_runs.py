@@ -98,7 +98,8 @@ def confirm(
     fixed = partial(fix_dimensions, batch_size=batch.exported or 1, dimensions=dimensions, batch=batch)
     light = fixed(without_weights(declared))
     values = find_values(fixed(declared), folder) if inputs_file is None and needs_runs(light) else ()
-    exact = _is_exact(light)
+    # 8-bit tensors of one batch may share their scale, others keep their outputs bit by bit
+    exact = not any(re.search("Quantize|Integer|QLinear", node.op_type) for node in nested_nodes(light.graph.node))
     draw = partial(_samples, light, dict(batch.axes), inputs_file, values)
     one, two, three, *others = draw(_SCALES if exact else _SCALES[:1] * 5)
     joined = [[one], [two], [one, two], [one, two, three], [three], *([one, other, three] for other in others)]
@@ -145,29 +146,28 @@ def _samples(
     Those of a user's file are its samples, of which all but the first have their elements in another order.
     """
     generator, count = np.random.default_rng(seed), len(scales)
-    shapes = {
-        name: tuple(count if axes.get(name) == axis else size for axis, size in enumerate(shape))
-        for name, shape, _ in input_specs(model)
-    }
-    found = {} if inputs_file else {each.name: each for each in fillings(model, values)}
-    arrays = {name: drawn(each, shapes[name], generator) for name, each in found.items()}
+    specs = [
+        (name, tuple(count if axes.get(name) == axis else size for axis, size in enumerate(shape)), dtype)
+        for name, shape, dtype in input_specs(model)
+    ]
+    found = {} if inputs_file else fillings(model, values)
+    arrays = {name: drawn(found[name], shape, dtype, generator) for name, shape, dtype in specs if not inputs_file}
     if inputs_file:
-        specs = [(name, shapes[name], dtype) for name, _, dtype in input_specs(model)]
         arrays = fit_inputs(inputs_file, specs, count, axes)
     feeds: list[Feed] = [{} for _ in scales]
     for name, array in arrays.items():
-        filling, axis = found.get(name), axes.get(name)
+        made, axis = found.get(name), axes.get(name)
         for index, (factor, shift) in enumerate(scales):
             own = array if axis is None else np.take(array, [index], axis)
             if axis is None:
                 pass
-            elif filling is None:
+            elif inputs_file:
                 own = generator.permuted(own.ravel()).reshape(own.shape) if index else own
-            elif filling.least is None:
+            elif made is None:
                 own = (own * factor + shift).astype(own.dtype)
                 if shift and own.size:  # the largest and the smallest, also of few
                     own.flat[-1], own.flat[0] = shift, factor + shift
-            elif (filling.least, filling.most) == (1, 1):
+            elif (made.least, made.most) == (1, 1):
                 ones = generator.random(own.shape) < _SHARE_OF_ONES
                 own = (ones if index < 3 else ~feeds[1][name].astype(bool)).astype(own.dtype)
             feeds[index][name] = own
@@ -362,8 +362,3 @@ def _differ(found: Any, expected: Any) -> bool:
 
 def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray)
-
-
-def _is_exact(model: onnx.ModelProto) -> bool:
-    """Return whether samples of one batch keep their outputs bit by bit: 8-bit tensors may share their scale."""
-    return not any(re.search("Quantize|Integer|QLinear", node.op_type) for node in nested_nodes(model.graph.node))

@@ -182,7 +182,8 @@ def decoder(config: Mapping[str, Any], name: str) -> Decoder:
         config = config["text_config"]  # a multimodal model
     _refuse_others(config, name)
     kind = str(config.get("model_type", ""))
-    family = FAMILIES.get(kind, _unknown_family(config))
+    plain = any(key in config for key in ("layer_norm_eps", "layer_norm_epsilon"))
+    family = FAMILIES.get(kind, FAMILIES["gpt_neox" if plain else "llama"])
     sizes = {key: _size(config, key, name, family.get(key)) for key in _KEYS}
     for key in ("layers", "hidden", "heads", "vocab"):
         if sizes[key] is None:
@@ -196,6 +197,8 @@ def decoder(config: Mapping[str, Any], name: str) -> Decoder:
             "each key head serves a whole number of query heads; say head_size where it is not hidden / heads",
         )
     bits, group = _quantisation(config, sizes, name)
+    rows = _from_key(config, family.get("positions_key"), name)
+    act = config.get("hidden_act") or config.get("hidden_activation") or config.get("activation_function")
     return Decoder(
         name=kind,
         layers=layers,
@@ -205,10 +208,10 @@ def decoder(config: Mapping[str, Any], name: str) -> Decoder:
         head_size=sizes["head_size"] or hidden // heads,
         ffn=sizes["ffn"] or 4 * hidden,  # GPT's ratio, the default of an omitted or null entry
         vocab=vocab,
-        activation=_activation(config, family),
+        activation=_ACTIVATIONS.get(str(act), "Gelu") if act else str(family.get("activation", "Silu")),
         norm="layer" if config.get("norm", family.get("norm", "rms")) == "layer" else "rms",
         norms=int(family.get("norms", 2)),
-        positions=sizes["positions"] or _learned_positions(config, family, name),
+        positions=sizes["positions"] or (rows and rows + int(family.get("positions_more", 0))),
         head_bias=bool(family.get("head_bias", False)),
         window=sizes["window"] or _from_key(config, family.get("window_key"), name),
         weight_bits=bits,
@@ -264,12 +267,6 @@ def _refuse_others(config: Mapping[str, Any], name: str) -> None:
         )
 
 
-def _unknown_family(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the properties of a family that is not listed: GPT-NeoX's with plain layer norms, else Llama's."""
-    plain = any(key in config for key in ("layer_norm_eps", "layer_norm_epsilon"))
-    return FAMILIES["gpt_neox" if plain else "llama"]
-
-
 def _size(config: Mapping[str, Any], key: str, name: str, default: int | None) -> int | None:
     for written in _KEYS[key]:
         value = config.get(written)
@@ -291,16 +288,6 @@ def _from_key(config: Mapping[str, Any], key: str | None, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST:
         raise InputError(f"{name}: {key} is {value!r}, not a whole number", f"e.g. {key}: 1024")
     return value
-
-
-def _learned_positions(config: Mapping[str, Any], family: Mapping[str, Any], name: str) -> int:
-    rows = _from_key(config, family.get("positions_key"), name)
-    return rows + int(family.get("positions_more", 0)) if rows else 0
-
-
-def _activation(config: Mapping[str, Any], family: Mapping[str, Any]) -> str:
-    written = config.get("hidden_act") or config.get("hidden_activation") or config.get("activation_function")
-    return str(family.get("activation", "Silu")) if written is None else _ACTIVATIONS.get(str(written), "Gelu")
 
 
 def _quantisation(config: Mapping[str, Any], sizes: Mapping[str, int | None], name: str) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from edgetune.workloads import model_storage
 from edgetune.workloads.batch import confirm
 from edgetune.workloads.dimensions import batch_of, fix_dimensions, input_specs
 from edgetune.workloads.foreign_files import model_name, refuse_foreign, require_file
-from edgetune.workloads.input_values import needs_runs, static_values
+from edgetune.workloads.input_values import FROM_FILE, needs_runs, static_values
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.model_storage import HINT, check_model, refuse_malformed
 from edgetune.workloads.observed import running
@@ -168,7 +168,7 @@ def network_values(workload: Workload, dimensions: Mapping[str, int]) -> tuple[I
             except EdgetuneError:  # told where the network is measured
                 reply = {}
             if "refused" in reply:
-                raise InputError(reply["refused"], "give it with --inputs FILE.npz")
+                raise InputError(reply["refused"], FROM_FILE)
             if "values" in reply:
                 found = tuple(InputValues(**each) for each in reply["values"])
             else:

@@ -108,32 +108,24 @@ def _fused_matmul(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # no
     return [*nodes, onnx.helper.make_node("MatMul", operands, node.output[:1])], []
 
 
-def _to_float(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
+def _packed_product(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
+    """Replace a product with packed weights, or the last of an attention, by one with a weight without values."""
+    settings, operands = attributes(node), list(node.input[:2])
+    sizes: list[tuple[int, int]] = []
+    if node.op_type == "MatMulNBits":
+        sizes = [(int(settings.get("K", 0)), int(settings.get("N", 0)))]
+    elif node.op_type != "MatMulIntegerToFloat":
+        if (weight := shapes.get(node.input[1])) is None:
+            return None
+        sizes = [(weight[0], int((settings.get("qkv_hidden_sizes", ()) or (weight[1] // 3,) * 3)[2]))]
+    if sizes:
+        operands[1] = f"{node.output[0]}/weight"
+    weights = [onnx.TensorProto(name=operands[1], dims=shape, data_type=onnx.TensorProto.FLOAT) for shape in sizes]
+    if node.op_type not in ("MatMulIntegerToFloat", "QAttention"):
+        return [onnx.helper.make_node("MatMul", operands, node.output[:1])], weights
     inner = f"{node.output[0]}/integer"
-    product = onnx.helper.make_node("MatMul", node.input[:2], [inner])
-    return [product, onnx.helper.make_node("Cast", [inner], node.output[:1], to=onnx.TensorProto.FLOAT)], []
-
-
-def _packed_matmul(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
-    inner, width = int(attributes(node).get("K", 0)), int(attributes(node).get("N", 0))
-    return _projected(node, node.input[0], (inner, width))
-
-
-def _packed_attention(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
-    weight = shapes.get(node.input[1])
-    if weight is None:
-        return None
-    widths = attributes(node).get("qkv_hidden_sizes", ()) or (weight[1] // 3,) * 3
-    return _projected(node, node.input[0], (weight[0], int(widths[2])), floats=node.op_type == "QAttention")
-
-
-def _projected(node: onnx.NodeProto, x: str, shape: tuple[int, int], *, floats: bool = False) -> StandIn:
-    """Return a product of ``x`` with a weight of ``shape`` without values."""
-    name, made = f"{node.output[0]}/weight", f"{node.output[0]}/integer" if floats else node.output[0]
-    nodes = [onnx.helper.make_node("MatMul", [x, name], [made])]
-    if floats:
-        nodes.append(onnx.helper.make_node("Cast", [made], node.output[:1], to=onnx.TensorProto.FLOAT))
-    return nodes, [onnx.TensorProto(name=name, dims=shape, data_type=onnx.TensorProto.FLOAT)]
+    to_float = onnx.helper.make_node("Cast", [inner], node.output[:1], to=onnx.TensorProto.FLOAT)
+    return [onnx.helper.make_node("MatMul", operands, [inner]), to_float], weights
 
 
 def _multi_head(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
@@ -173,10 +165,7 @@ _SPECIAL: Mapping[str, Callable[[Any, Shapes], StandIn | None]] = MappingProxyTy
     {
         "FusedMatMul": _fused_matmul,
         "TransposeMatMul": _fused_matmul,
-        "MatMulIntegerToFloat": _to_float,
-        "MatMulNBits": _packed_matmul,
-        "Attention": _packed_attention,
-        "QAttention": _packed_attention,
+        **dict.fromkeys(("MatMulIntegerToFloat", "MatMulNBits", "Attention", "QAttention"), _packed_product),
         "MultiHeadAttention": _multi_head,
         "GroupQueryAttention": _grouped_query,
         "DynamicQuantizeLSTM": _quantised_lstm,

@@ -156,21 +156,14 @@ class Objective:
             raise InputError("no output of the network is of floating point", "train a network that ends in scores")
         matrices = [value for value in floats if value.dim() == 2 and value.shape[1] > 1]
         if self._kind == "regression" or (self._kind is None and not matrices):
-            return self._regression(floats[0])
-        return self._cross_entropy(matrices[-1] if matrices else floats[-1])
-
-    def _cross_entropy(self, logits: torch.Tensor) -> Any:
+            target = self._targets or (torch.randn(floats[0].shape, generator=self._generator),)
+            self._targets = (target[0].to(device=floats[0].device, dtype=floats[0].dtype),)
+            return functional.mse_loss(floats[0], self._targets[0])
+        logits = matrices[-1] if matrices else floats[-1]
         rows = logits.reshape(-1, logits.shape[-1])
-        if not self._targets:
-            labels = torch.randint(rows.shape[1], (rows.shape[0],), generator=self._generator)
-            self._targets = (labels.to(rows.device),)
+        labels = self._targets or (torch.randint(rows.shape[1], (rows.shape[0],), generator=self._generator),)
+        self._targets = (labels[0].to(rows.device),)
         return functional.cross_entropy(rows, self._targets[0])
-
-    def _regression(self, values: torch.Tensor) -> Any:
-        if not self._targets:
-            target = torch.randn(values.shape, generator=self._generator)
-            self._targets = (target.to(device=values.device, dtype=values.dtype),)
-        return functional.mse_loss(values, self._targets[0])
 
     def _detection(self, distributions: torch.Tensor, scores: torch.Tensor) -> Any:
         """``[batch, 4 x 16, cells]`` distance distributions and ``[batch, classes, cells]`` class scores."""

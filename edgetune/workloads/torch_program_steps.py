@@ -10,7 +10,7 @@ from typing import Any
 from edgetune.artifacts.profile import Task
 from edgetune.choices import nearest
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.workloads.network_inputs import fit_inputs
+from edgetune.workloads.network_inputs import made_inputs
 from edgetune.workloads.torch_program import ProgramShapes, shapes_of
 from edgetune.workloads.torch_required import INSTALL_TORCH, require_accelerator, require_torch
 from edgetune.workloads.workload import RunOptions, Workload
@@ -109,18 +109,14 @@ def _arguments(
     names = [each.name for each in arguments if each.name not in constants]
     if any(not isinstance(tensors[name], torch.Tensor) for name in names):
         raise InputError("the program takes a number or an object, not only tensors", "export it with tensors alone")
-    sizes = {name: _sizes(name, tensors[name].shape, values, shapes) for name in names}
-    if options.inputs is None:
-        generator = torch.Generator().manual_seed(options.seed)
-        made = {name: _random(torch, sizes[name], tensors[name].dtype, generator) for name in names}
-    else:
-        specs = [(name, sizes[name], _numpy_type(tensors[name].dtype)) for name in names]
-        arrays = fit_inputs(options.inputs, specs, batch_size, shapes.batch_axes)
-        made = {name: torch.from_numpy(arrays[name]).to(tensors[name].dtype) for name in names}
-    flat = [
-        constants[each.name] if each.name in constants else made[each.name].to(options.torch_device)
-        for each in arguments
+    specs = [
+        (name, _sizes(name, tensors[name].shape, values, shapes), _numpy_type(tensors[name].dtype)) for name in names
     ]
+    arrays = made_inputs(specs, batch_size, shapes.batch_axes, options.inputs, options.seed)
+    made = {
+        name: torch.from_numpy(array).to(tensors[name].dtype).to(options.torch_device) for name, array in arrays.items()
+    }
+    flat = [constants[each.name] if each.name in constants else made[each.name] for each in arguments]
     from torch.utils._pytree import tree_unflatten  # since 2.1, and what torch.export itself uses
 
     positional, named = tree_unflatten(flat, program.call_spec.in_spec)
@@ -153,12 +149,6 @@ def _sizes(name: str, shape: Sequence[Any], values: Mapping[str, int], shapes: P
                 raise InputError(f"the program takes {symbol} of {least} {upper}, not {values[symbol]}", "change --dim")
         found.append(int(expression.subs({each: values[str(each)] for each in expression.free_symbols})))
     return tuple(found)
-
-
-def _random(torch: Any, shape: tuple[int, ...], dtype: Any, generator: Any) -> Any:
-    if dtype.is_floating_point or dtype.is_complex:
-        return torch.rand(shape, generator=generator).to(dtype)
-    return torch.randint(0, 2, shape, generator=generator).to(dtype)
 
 
 def _numpy_type(dtype: Any) -> str:

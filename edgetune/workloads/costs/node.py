@@ -257,7 +257,7 @@ def streamed(
 
 
 _ARITHMETIC: Mapping[str, str] = MappingProxyType(
-    {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+    {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8": "fp8"}
 )
 _QUANTISES_INSIDE = frozenset(("DynamicQuantizeMatMul", "DynamicQuantizeLSTM"))
 """Operators that take floats and multiply them as 8-bit integers."""
@@ -277,11 +277,8 @@ def precision_of(node: OperatorNode) -> str | None:
     if not changes and node.reads and node.reads[0].dtype in ("int8", "uint8"):
         return "int8"
     tensors = (*node.makes, *node.reads) if changes else (*node.reads, *node.makes)
-    return next((found for tensor in tensors if (found := _float(tensor)) is not None), None)
-
-
-def _float(tensor: GraphTensor) -> str | None:
-    return "fp8" if tensor.dtype.startswith("float8") else _ARITHMETIC.get(tensor.dtype)
+    kinds = ("float8" if tensor.dtype.startswith("float8") else tensor.dtype for tensor in tensors)
+    return next((_ARITHMETIC[kind] for kind in kinds if kind in _ARITHMETIC), None)
 
 
 def readers_of(nodes: Iterable[OperatorNode]) -> dict[str, list[int]]:

@@ -128,7 +128,11 @@ class _Reader:
     def _node(self, proto: onnx.NodeProto, name: str, tensors: dict[str, GraphTensor], scope: _Scope) -> OperatorNode:
         inputs = tuple(tensors.get(i) or _unknown(i) if i else None for i in proto.input)
         constant = proto.op_type in (*_SHAPE_OF, "Constant") or (
-            all(tensor is None or tensor.constant for tensor in inputs) and _is_repeatable(proto)
+            # random operators are no constants, nor is control flow, whose bodies may read other tensors
+            all(tensor is None or tensor.constant for tensor in inputs)
+            and bool(proto.input)
+            and not graphs.bodies(proto)
+            and not proto.op_type.startswith("Random")
         )
         outputs = tuple(_output(tensors, o, constant) if o else None for o in proto.output)
         if constant and proto.op_type == "DequantizeLinear":
@@ -221,27 +225,15 @@ def cost_nodes(nodes: Sequence[OperatorNode]) -> list[Costed]:
     Raises:
         InputError: a formula needs a shape that is unknown, or returns a negative amount.
     """
-    return [Costed(node, _checked(node, cost_of(node))) for node in nodes]
-
-
-def _checked(node: OperatorNode, cost: Cost) -> Cost:
-    """Return ``cost`` after checking that no amount is negative.
-
-    Raises:
-        InputError: an amount is negative, because the shapes of the operator's tensors contradict each other.
-    """
-    amounts = {
-        "multiply-accumulates": cost.macs, "operations": cost.flops_other, "bytes read": cost.bytes_read,
-        "bytes written": cost.bytes_written, "bytes of weights": cost.weight_bytes,
-    }  # fmt: skip
-    for what, amount in amounts.items():
-        if amount < 0:
+    costed = [Costed(node, cost_of(node)) for node in nodes]
+    for node, cost in ((item.node, item.cost) for item in costed):
+        amounts = (cost.macs, cost.flops_other, cost.bytes_read, cost.bytes_written, cost.weight_bytes)
+        if min(amounts) < 0:  # the shapes of the operator's tensors contradict each other
             listed = " and ".join(map(str, (*node.reads, *node.makes)))
             raise InputError(
-                f"operator {node.name!r} ({node.op}) would cost {amount} {what}: its shapes contradict, {listed}",
-                HINT,
+                f"operator {node.name!r} ({node.op}) would cost {min(amounts)}: its shapes contradict, {listed}", HINT
             )
-    return cost
+    return costed
 
 
 def to_row(node: OperatorNode, cost: Cost, phase: Phase = "forward", suffix: str = "") -> OpRow:
@@ -266,14 +258,6 @@ def to_row(node: OperatorNode, cost: Cost, phase: Phase = "forward", suffix: str
         kernels=cost.kernels,
         precision=precision_of(node),
     )
-
-
-def _is_repeatable(proto: onnx.NodeProto) -> bool:
-    """Whether a node with constant inputs is a constant.
-
-    Random operators are not, nor is control flow, whose bodies may read tensors that are not among its inputs.
-    """
-    return bool(proto.input) and not graphs.bodies(proto) and not proto.op_type.startswith("Random")
 
 
 def _unknown(name: str) -> GraphTensor:

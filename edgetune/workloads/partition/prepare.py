@@ -28,7 +28,7 @@ from edgetune.workloads.observed import Feed, observe
 from edgetune.workloads.onnx_file import with_batch
 from edgetune.workloads.partition import weight_files
 from edgetune.workloads.partition.check import CHECK_SHARE, PrepareOptions, largest_difference
-from edgetune.workloads.partition.cut import CutLayer, cut, cut_layers, layer_model, split_rows, uncut
+from edgetune.workloads.partition.cut import CutLayer, cut_layers, layer_model, split_rows
 from edgetune.workloads.partition.optimised import StoredGraph, optimise, refuse_bodies, runtime_version, stored_graph
 from edgetune.workloads.partition.weight_files import write_weights
 from edgetune.workloads.prepared import (
@@ -168,8 +168,9 @@ def write_contents(
     scratch.mkdir()
     graph = _to_be_cut(optimise(folder / weight_files.EXTERNAL, options.optimise, scratch), fixed, scratch, options)
     graph = replace(graph, seen=_sizes_in_a_run(graph, workload, options))
-    layers = cut_layers(uncut(graph) if options.whole else cut(graph), graph)
-    stems = [f"{index:03d}-{_slug(layer.name)}" for index, layer in enumerate(layers)]
+    layers = cut_layers(graph, whole=options.whole)
+    slugs = [re.sub(r"[^A-Za-z0-9_.]+", "-", layer.name).strip("-.")[:_LONGEST_NAME] or "layer" for layer in layers]
+    stems = [f"{index:03d}-{slug}" for index, slug in enumerate(slugs)]
     for layer, stem in zip(layers, stems, strict=True):
         (folder / f"{stem}.onnx").write_bytes(layer_model(layer, graph).SerializeToString())
     weights = write_weights(layers, stems, graph, folder)
@@ -187,7 +188,10 @@ def write_contents(
         "outputs": [asdict(_output(graph, value.name)) for value in graph.model.graph.output],
         "input_bytes": sum(graph.nbytes(name) or 0 for name, _, _ in input_specs(fixed)),
         "layers": [asdict(_layer(*each)) for each in zip(layers, _unique(layers), stems, weights, strict=True)],
-        "files": {path.name: asdict(_stored(path)) for path in sorted(folder.iterdir())},
+        "files": {
+            path.name: asdict(StoredFile(path.stat().st_size, file_hash(path).hexdigest()))
+            for path in sorted(folder.iterdir())
+        },
         "whole": forms,
         "difference": None,
     }
@@ -226,18 +230,13 @@ def _to_be_cut(
 
 def _sizes_in_a_run(graph: StoredGraph, workload: Workload, options: PrepareOptions) -> dict[str, onnx.ValueInfoProto]:
     """Return type and shape, observed in one run, of the outputs whose size depends on the data."""
-    unsized = graph.unsized_outputs()
+    unsized = [value.name for value in graph.model.graph.output if graph.nbytes(value.name) is None]
     if not unsized:
         return {}
     workload = with_batch(workload, options.dimensions, options.batch_size)
     seen, _ = observe(workload, batch_size=options.batch_size, dimensions=options.dimensions, feed=Feed(options.inputs))
     found = {name: seen.value(name) for name in unsized}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _slug(name: str) -> str:
-    """Return an operator's name as a part of a file name."""
-    return re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")[:_LONGEST_NAME] or "layer"
 
 
 def _unique(layers: Sequence[CutLayer]) -> list[str]:
@@ -254,10 +253,6 @@ def _layer(layer: CutLayer, name: str, stem: str, weights: tuple[PreparedWeight,
 
 
 def _output(graph: StoredGraph, name: str) -> TensorSpec:
-    value = graph.sized(name)
+    value = graph.sized(name) or onnx.ValueInfoProto()
     dtype = str(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
     return TensorSpec(name, dtype, known_shape(value) or ())
-
-
-def _stored(path: Path) -> StoredFile:
-    return StoredFile(path.stat().st_size, file_hash(path).hexdigest())

@@ -10,7 +10,6 @@ Both have all dimensions fixed and hold the same values. ``write_external`` hold
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -34,29 +33,15 @@ ALIGNMENT_BYTES = 64
 """Alignment of each tensor: a cache line, and the width of the widest vector loads (AVX-512)."""
 
 
-@dataclass(slots=True)
-class AlignedFile:
-    """A file being written, one tensor after another.
+def _append(stream: IO[bytes], data: Any) -> int:
+    """Write the bytes of one tensor, or a contiguous array, to a file and return their offset.
 
-    Args:
-        stream: Binary stream at offset 0; a mapped file starts on a page boundary.
+    The file is written from its start; a mapped file starts on a page boundary.
     """
-
-    stream: IO[bytes]
-    size_bytes: int = 0
-
-    def append(self, data: Any) -> int:
-        """Write the bytes of one tensor and return their offset.
-
-        Args:
-            data: Bytes, or a contiguous array.
-        """
-        padding = bytes(-self.size_bytes % ALIGNMENT_BYTES)
-        offset_bytes = self.size_bytes + len(padding)
-        self.stream.write(padding)
-        self.stream.write(data)
-        self.size_bytes = offset_bytes + memoryview(data).nbytes
-        return offset_bytes
+    stream.write(bytes(-stream.tell() % ALIGNMENT_BYTES))
+    offset_bytes = stream.tell()
+    stream.write(data)
+    return offset_bytes
 
 
 def write_weights(
@@ -85,10 +70,9 @@ def write_weights(
 def _write_aligned(names: Sequence[str], graph: StoredGraph, path: Path) -> dict[str, PreparedWeight]:
     places = {}
     with path.open("wb") as stream:
-        file = AlignedFile(stream)
         for name in names:
             array: Any = graph.weights[name]
-            offset = file.append(np.ascontiguousarray(array))
+            offset = _append(stream, np.ascontiguousarray(array))
             places[name] = PreparedWeight(name, path.name, offset, str(array.dtype), tuple(map(int, array.shape)))
     return places
 
@@ -127,11 +111,11 @@ def write_external(
     stored = {tensor.name: tensor for tensor in declared.graph.initializer}
     source = workload.path.parent.resolve() if workload.path is not None else Path()
     with (folder / WEIGHTS).open("wb") as stream, refuse_malformed(f"the weights of {workload.reference}"):
-        file = AlignedFile(stream)
         for tensor in model.graph.initializer:
             if tensor.name in stored and not (has_data(tensor) or tensor.string_data):
-                _move(stored[tensor.name], tensor, source, file)
-    if not file.size_bytes:
+                _move(stored[tensor.name], tensor, source, stream)
+        is_empty = not stream.tell()
+    if is_empty:
         (folder / WEIGHTS).unlink()
     (folder / EXTERNAL).write_bytes(model.SerializeToString())
     return model
@@ -146,28 +130,19 @@ def write_default(folder: Path) -> bool:
     return True
 
 
-def _move(tensor: onnx.TensorProto, entry: onnx.TensorProto, source: Path, file: AlignedFile) -> None:
+def _move(tensor: onnx.TensorProto, entry: onnx.TensorProto, source: Path, stream: IO[bytes]) -> None:
     """Write a weight into the file and make ``entry`` refer to it; text, which has no raw bytes, stays in the graph."""
     if tensor.data_type == onnx.TensorProto.STRING:
         entry.CopyFrom(tensor)
         return
-    data = _raw(tensor, source)
-    offset_bytes = file.append(data)
+    filled = onnx.TensorProto()
+    filled.CopyFrom(tensor)
+    if not has_data(tensor):
+        fill(filled, 0)
+    inside = filled.raw_data and filled.data_location != onnx.TensorProto.EXTERNAL
+    data = (filled if inside else numpy_helper.from_array(numpy_helper.to_array(filled, str(source)))).raw_data
+    offset_bytes = _append(stream, data)
     entry.data_location = onnx.TensorProto.EXTERNAL
     del entry.external_data[:]
     for key, value in (("location", WEIGHTS), ("offset", offset_bytes), ("length", len(data))):
         entry.external_data.add(key=key, value=str(value))
-
-
-def _raw(tensor: onnx.TensorProto, source: Path) -> bytes:
-    """Return the bytes of a weight: drawn from seed 0, read from its file, or stored in the model."""
-    filled = tensor
-    if not has_data(tensor):
-        filled = onnx.TensorProto()
-        filled.CopyFrom(tensor)
-        fill(filled, 0)
-    if filled.raw_data and filled.data_location != onnx.TensorProto.EXTERNAL:
-        data: bytes = filled.raw_data
-    else:
-        data = numpy_helper.from_array(numpy_helper.to_array(filled, str(source))).raw_data
-    return data

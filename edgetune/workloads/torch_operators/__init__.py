@@ -33,7 +33,7 @@ OPERATORS: Mapping[str, Make] = {
     "Conv": layout.conv,
     "MaxPool": layout.max_pool,
     "Resize": layout.resize,
-    "GlobalAveragePool": plain(arithmetic.global_average),
+    "GlobalAveragePool": plain(lambda x: x.mean(dim=tuple(range(2, x.dim())), keepdim=True)),
     "BatchNormalization": arithmetic.batch_norm,
     "LayerNormalization": arithmetic.layer_norm,
     "LRN": arithmetic.local_response_norm,

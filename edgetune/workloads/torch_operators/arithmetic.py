@@ -130,11 +130,6 @@ def gemm(node: NodeView) -> Run:
     return run
 
 
-def global_average(data: Any) -> Any:
-    """``GlobalAveragePool``, over all axes but batch and channels."""
-    return data.mean(dim=tuple(range(2, data.dim())), keepdim=True)
-
-
 GATES: Mapping[str, tuple[int, ...]] = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2)}
 """Index of the ONNX gate for each PyTorch gate."""
 WEIGHTS = 3
@@ -158,7 +153,19 @@ class Recurrent(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, op: str, name: str, attributes: Mapping[str, Any], weights: Sequence[torch.Tensor]) -> None:
         super().__init__()
         self.op = op
-        self._refuse_unusual(name, attributes)
+        unusual = {
+            "direction 'reverse'": attributes.get("direction") == "reverse",
+            "layout 1": attributes.get("layout", 0) != 0,
+            "its own activations": "activations" in attributes,
+            "clip": "clip" in attributes,
+            "input_forget": attributes.get("input_forget", 0) != 0,
+            "linear_before_reset 0": op == "GRU" and attributes.get("linear_before_reset", 0) == 0,
+        }
+        if found := [what for what, present in unusual.items() if present]:
+            raise InputError(
+                f"{op} {name!r} uses {found[0]}, which cannot be trained here",
+                "export the network from PyTorch, whose recurrent layers can",
+            )
         directions, _, features = weights[0].shape
         layer = torch.nn.LSTM if op == "LSTM" else torch.nn.GRU
         self.layer = layer(
@@ -190,13 +197,17 @@ class Recurrent(torch.nn.Module):  # type: ignore[misc]
 
     def onnx_weights(self) -> list[torch.Tensor]:
         """The weights as the node's inputs 1 to 3 hold them."""
-        suffixes = _SUFFIXES[: 2 if self.layer.bidirectional else 1]
+        order, suffixes = GATES[self.op], _SUFFIXES[: 2 if self.layer.bidirectional else 1]
+
+        def to_onnx(stacked: torch.Tensor) -> torch.Tensor:
+            gates = stacked.detach().chunk(len(order))
+            return torch.cat([gates[order.index(index)] for index in range(len(order))])
+
         kinds: list[tuple[str, ...]] = [("weight_ih",), ("weight_hh",)]
         if self.layer.bias:
             kinds.append(("bias_ih", "bias_hh"))
         return [
-            torch.stack([torch.cat([self._to_onnx(self._parameter(k, s)) for k in kind]) for s in suffixes])
-            for kind in kinds
+            torch.stack([torch.cat([to_onnx(self._parameter(k, s)) for k in kind]) for s in suffixes]) for kind in kinds
         ]
 
     def _parameter(self, kind: str, suffix: str) -> torch.Tensor:
@@ -206,27 +217,6 @@ class Recurrent(torch.nn.Module):  # type: ignore[misc]
     def _to_torch(self, stacked: torch.Tensor) -> torch.Tensor:
         gates = stacked.chunk(len(GATES[self.op]))
         return torch.cat([gates[index] for index in GATES[self.op]])
-
-    def _to_onnx(self, stacked: torch.Tensor) -> torch.Tensor:
-        gates = stacked.detach().chunk(len(GATES[self.op]))
-        order = GATES[self.op]
-        return torch.cat([gates[order.index(index)] for index in range(len(order))])
-
-    def _refuse_unusual(self, name: str, attributes: Mapping[str, Any]) -> None:
-        unusual = {
-            "direction 'reverse'": attributes.get("direction") == "reverse",
-            "layout 1": attributes.get("layout", 0) != 0,
-            "its own activations": "activations" in attributes,
-            "clip": "clip" in attributes,
-            "input_forget": attributes.get("input_forget", 0) != 0,
-            "linear_before_reset 0": self.op == "GRU" and attributes.get("linear_before_reset", 0) == 0,
-        }
-        for what, present in unusual.items():
-            if present:
-                raise InputError(
-                    f"{self.op} {name!r} uses {what}, which cannot be trained here",
-                    "export the network from PyTorch, whose recurrent layers can",
-                )
 
 
 _SUFFIXES = ("", "_reverse")

@@ -107,11 +107,6 @@ def variadic(node: OperatorNode) -> Cost:
     return streamed(node, "elementwise", flops_other=count * node.y.elements)
 
 
-def softmax(node: OperatorNode) -> Cost:
-    """Softmax or its logarithm along an axis, one kernel that reads and writes once: ``SOFTMAX_FLOPS`` per element."""
-    return streamed(node, "normalisation", flops_other=SOFTMAX_FLOPS * node.y.elements)
-
-
 def batch_norm(node: OperatorNode) -> Cost:
     """Batch normalisation, one kernel.
 
@@ -129,14 +124,18 @@ def trains(node: OperatorNode) -> bool:
     return node.op == "BatchNormalization" and bool(node.attributes.get("training_mode") or len(node.makes) > 1)
 
 
-def layer_norm(node: OperatorNode) -> Cost:
-    """Layer, group or instance normalisation, one kernel: ``LAYER_NORM_FLOPS`` per element, read and written once."""
-    return streamed(node, "normalisation", flops_other=LAYER_NORM_FLOPS * node.x.elements)
+NORM_FLOPS: Mapping[str, int] = {
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), SOFTMAX_FLOPS),
+    **dict.fromkeys(("LayerNormalization", "GroupNormalization", "InstanceNormalization"), LAYER_NORM_FLOPS),
+    "MeanVarianceNormalization": LAYER_NORM_FLOPS,
+    **dict.fromkeys(("RMSNormalization", "SimplifiedLayerNormalization", "LpNormalization"), RMS_NORM_FLOPS),
+}
+"""FLOP per element of normalisations of one kernel."""
 
 
-def rms_norm(node: OperatorNode) -> Cost:
-    """Root-mean-square or Lp normalisation, one kernel: ``RMS_NORM_FLOPS`` per element, read and written once."""
-    return streamed(node, "normalisation", flops_other=RMS_NORM_FLOPS * node.x.elements)
+def normalisation(node: OperatorNode) -> Cost:
+    """Softmax or its logarithm, or a layer, group, instance, root-mean-square or Lp norm: read and written once."""
+    return streamed(node, "normalisation", flops_other=NORM_FLOPS[node.op] * node.x.elements)
 
 
 def local_response_norm(node: OperatorNode) -> Cost:
