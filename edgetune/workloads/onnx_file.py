@@ -55,6 +55,19 @@ def _hash(path: Path) -> str:
     return digest.hexdigest()
 
 
+_SIMULATE = "name an ONNX file or zoo:resnet18, or simulate what it costs: edgetune profile MODEL --ops FILE"
+_TO_ONNX = (
+    "export it to ONNX: torch.onnx.export(torch.export.load({}), f='net.onnx'); edgetune profile runs it as it is"
+)
+_WITHOUT_GRAPH = {
+    "program": ("program of torch.export", _TO_ONNX),
+    "engine": ("TensorRT engine", "name the ONNX file that it was built from; edgetune profile runs it as it is"),
+    "python": ("Python workload", _SIMULATE),
+    "name": ("name in a table", _SIMULATE),
+}
+"""Kinds of workloads without a graph in words, and hints."""
+
+
 def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
     """Return the workload's ONNX model with its dimensions as exported.
 
@@ -77,22 +90,10 @@ def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
             f"{workload.reference} is a configuration: it has no graph and no weights to run",
             "edgetune roofline ops costs it; to run the model, export it to ONNX",
         )
-    if workload.kind == "program":
-        raise InputError(
-            f"{workload.reference} is a program of torch.export, from which edgetune reads no operators",
-            f"export it to ONNX: torch.onnx.export(torch.export.load({workload.reference!r}), f='net.onnx'); "
-            "edgetune profile runs it as it is",
-        )
-    if workload.kind == "engine":
-        raise InputError(
-            f"{workload.reference} is a TensorRT engine and has no graph of operators",
-            "name the ONNX file that it was built from; edgetune profile runs it as it is",
-        )
     if workload.kind != "onnx" or workload.path is None:
-        what = {"python": "Python workload", "name": "name in a table"}.get(workload.kind, workload.kind)
+        what, hint = _WITHOUT_GRAPH.get(workload.kind, (workload.kind, _SIMULATE))
         raise InputError(
-            f"{workload.reference} is a {what} and has no graph of operators",
-            "name an ONNX file or zoo:resnet18, or simulate what it costs: edgetune profile MODEL --ops FILE",
+            f"{workload.reference} is a {what} and has no graph of operators", hint.format(repr(workload.reference))
         )
     model = parse_model(workload.path)
     folder = workload.path.parent

@@ -171,18 +171,14 @@ def blame(path: Path, what: str, error: BaseException, contract: str = CONTRACT)
         frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()]
         if frames:
             where = f"{path.name}:{frames[-1].lineno}"
-    return InputError(f"{where}: {what} raised {type(error).__name__}: {text}", _remedy(path, error, contract))
-
-
-def _remedy(path: Path, error: BaseException, contract: str) -> str:
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # PyTorch's, of a GPU
-        return "use a smaller batch size, or free memory"
     missing = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    if missing == "torch":
-        return INSTALL_TORCH
-    if missing:
-        return f"install the module {missing} for {sys.executable}, which runs edgetune, or mend {path}"
-    return f"mend {path}; {contract}"
+    hint = f"mend {path}; {contract}"
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # PyTorch's, of a GPU
+        hint = "use a smaller batch size, or free memory"
+    elif missing:
+        other = f"install the module {missing} for {sys.executable}, which runs edgetune, or mend {path}"
+        hint = INSTALL_TORCH if missing == "torch" else other
+    return InputError(f"{where}: {what} raised {type(error).__name__}: {text}", hint)
 
 
 def _text(error: BaseException) -> str:

@@ -41,13 +41,6 @@ _REBUILD = "build it on this machine, or name the ONNX file: edgetune profile ne
 _KEPT = 200
 
 
-def install_hint() -> str:
-    """Return how to install TensorRT on this machine."""
-    if _ON_JETSON.exists():
-        return "sudo apt install python3-libnvinfer (in a virtual environment: --system-site-packages)"
-    return "pip install 'edgetune[tensorrt]' (on a Jetson: sudo apt install python3-libnvinfer)"
-
-
 def require_tensorrt() -> Any:
     """Return the module ``tensorrt``.
 
@@ -57,7 +50,10 @@ def require_tensorrt() -> Any:
     try:
         import tensorrt  # type: ignore[import-not-found]
     except (ImportError, OSError) as error:
-        raise DeviceError(f"TensorRT cannot be loaded: {error}", install_hint()) from None
+        hint = "pip install 'edgetune[tensorrt]' (on a Jetson: sudo apt install python3-libnvinfer)"
+        if _ON_JETSON.exists():
+            hint = "sudo apt install python3-libnvinfer (in a virtual environment: --system-site-packages)"
+        raise DeviceError(f"TensorRT cannot be loaded: {error}", hint) from None
     found = tuple(int(part) for part in re.findall(r"\d+", tensorrt.__version__)[:2])
     if found < _OLDEST:
         raise DeviceError(f"TensorRT {tensorrt.__version__} is older than 8.6", "edgetune needs 8.6 (JetPack 5.1.2)")

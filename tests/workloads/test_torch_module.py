@@ -221,19 +221,6 @@ def test_an_unimplemented_operator_is_named_with_its_node(node, message):
         OnnxModule(model)
 
 
-def test_model_functions_are_inlined():
-    body = [helper.make_node("Mul", ["a", "a"], ["b"])]
-    square = helper.make_function("own", "Square", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
-    model = graph_of(
-        [helper.make_node("Square", ["x"], ["y"], domain="own")],
-        {"x": (FLOAT, ["n", 3])},
-        {"y": (FLOAT, ["n", 3])},
-        functions=[square],
-    )
-    model.opset_import.append(helper.make_opsetid("own", 1))
-    assert torch_run(OnnxModule(model), {"x": np.full((1, 3), 3, np.float32)})[0].tolist() == [[9.0, 9.0, 9.0]]
-
-
 GENERATOR = np.random.default_rng(0)
 
 
@@ -419,20 +406,6 @@ def test_unusual_recurrent_layers_are_refused(op, settings_, message):
     node = helper.make_node(op, ["x", *weights], ["y"], name="cell", hidden_size=5, **settings_)
     with pytest.raises(InputError, match=message):
         OnnxModule(model_of(node, {"x": floats(4, 2, 3)}, weights))
-
-
-@pytest.mark.parametrize(
-    ("op", "settings_", "outputs"),
-    [
-        ("MaxPool", {"kernel_shape": [2, 2]}, ("y", "indices")),
-        ("MaxPool", {"kernel_shape": [2, 2], "auto_pad": "SAME_UPPER"}, ("y",)),
-        ("AveragePool", {"kernel_shape": [3, 3]}, ("y",)),
-    ],
-)
-def test_variants_that_pytorch_lacks_are_refused(op, settings_, outputs):
-    node = helper.make_node(op, ["x"], outputs, name="node", **settings_)
-    with pytest.raises(InputError, match=r"node 'node'"):
-        OnnxModule(model_of(node, {"x": X}, {}, opset=19))
 
 
 def test_dropout_drops_only_while_training():
