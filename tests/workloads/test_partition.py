@@ -387,10 +387,10 @@ def graphs(draw):
 def test_any_small_graph(tmp_path, model, split):
     path = tmp_path / "made-up.onnx"
     path.write_bytes(model.SerializeToString())
-    options = PrepareOptions(batch_size=2, split_bytes=split)
+    options = PrepareOptions(split_bytes=split)
     folder = tmp_path / str(len(list(tmp_path.iterdir())))
     folder.mkdir()
-    prepared = write_contents(folder, resolve(str(path)), options, {}, check_within_bytes=0)  # they are compared below
+    prepared = write_contents(folder, resolve(str(path), ()), options, {}, check_within_bytes=0)  # compared below
     assert_valid_layers(prepared)
     feed = random_inputs(model, seed=1)
     for got, want in zip(run_layers(prepared, feed), whole_outputs(prepared, feed), strict=True):
