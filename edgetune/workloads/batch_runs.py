@@ -291,20 +291,17 @@ def _is_independent(session: Session, batch: Batch, base: Feed, others: Sequence
             for was, now in zip(before, session.run(feed), strict=True):
                 if _is_array(was) and not np.array_equal(was, now, equal_nan=was.dtype.kind == "f"):
                     changed = True
-                    if was.shape != now.shape or not _is_of_one(was != now, index, count):
+                    own = was.shape == now.shape and any(
+                        [i for i, part in enumerate(_parts(was != now, axis, n, count)) if part.any()] == [index]
+                        for axis, size in enumerate(was.shape)
+                        for n in range(1, size // count + 1)
+                        if size % (n * count) == 0
+                    )
+                    if not own:  # it differs elsewhere than in the part of one sample, along any axis
                         return False
     except RunError as error:
         raise InputError(f"ONNX Runtime cannot run the network: {error}", "it may need real inputs") from None
     return changed
-
-
-def _is_of_one(differs: Array, index: int, count: int) -> bool:
-    """Return whether elements differ in the part of one sample alone, along any axis."""
-    for axis, size in enumerate(differs.shape):
-        for outer in (n for n in range(1, size // count + 1) if size % (n * count) == 0):
-            if [i for i, part in enumerate(_parts(differs, axis, outer, count)) if part.any()] == [index]:
-                return True
-    return False
 
 
 def _check_cost(declared: onnx.ModelProto, batch: Batch, dimensions: Mapping[str, int]) -> None:

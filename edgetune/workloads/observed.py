@@ -163,26 +163,20 @@ def read_profile(
             continue
         path = path_of(prefix, node)
         runs[path] = runs.get(path, 0) + 1
-        for name, kind, dims in _seen(node, event["args"]):
-            before = sums.get(prefix + name)
-            if before is None:
-                sums[prefix + name] = (kind, 1, list(dims))
-            elif len(before[2]) == len(dims):
-                sums[prefix + name] = (kind, before[1] + 1, [a + b for a, b in zip(before[2], dims, strict=True)])
+        told = event["args"]
+        for names_of, key in ((node.output, "output_type_shape"), (node.input, "input_type_shape")):
+            present = [prefix + name for name in names_of if name]
+            if len(present) != len(told.get(key, ())):  # they cannot be matched to names
+                continue
+            for name, kind, dims in (
+                (n, k, d) for n, each in zip(present, told[key], strict=True) for k, d in each.items()
+            ):
+                before = sums.get(name, (kind, 0, [0] * len(dims)))
+                if len(before[2]) == len(dims):
+                    sums[name] = (kind, before[1] + 1, [a + b for a, b in zip(before[2], dims, strict=True)])
     kinds = onnx.TensorProto.DataType
     return runs, {
         name: (int(kinds.Value(kind.upper())), [round(size / count) for size in dims])
         for name, (kind, count, dims) in sums.items()
         if kind.upper() in kinds.keys()  # noqa: SIM118 - protobuf's own, no dictionary
     }
-
-
-def _seen(node: onnx.NodeProto, told: Mapping[str, Any]) -> Iterator[tuple[str, str, list[int]]]:
-    """Yield name, type and sizes of an operator's inputs and outputs; nothing if they cannot be matched to names."""
-    for names, key in ((node.output, "output_type_shape"), (node.input, "input_type_shape")):
-        present = [name for name in names if name]
-        described = told.get(key, ())
-        if len(described) == len(present):
-            for name, each in zip(present, described, strict=True):
-                for kind, dims in each.items():
-                    yield name, kind, dims

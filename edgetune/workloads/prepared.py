@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, NewType, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from edgetune.artifacts.files import require_utf8
 from edgetune.errors import InputError
@@ -26,7 +26,7 @@ KIND, VERSION, MANIFEST = "prepared", 1, "manifest.json"
 HINT = "edgetune schedule prepare --fresh writes it again"
 
 LayerKind = Literal["conv", "fc", "other"]
-FileName = NewType("FileName", str)
+FileName = Annotated[str, "in the folder"]
 """The name of a file directly in the folder."""
 _ITEM_BYTES = {
     **dict.fromkeys(("bool", "int8", "uint8", "float8_e5m2"), 1),
@@ -285,8 +285,10 @@ def _read(folder: Path) -> Prepared:
 
 def _read_as(kind: Any, value: Any) -> Any:
     """Return plain data as a dataclass, tuple or mapping of equal members, one of several words, text or number."""
-    if is_dataclass(kind):
-        return kind(**{name: _read_as(each, value[name]) for name, each in get_type_hints(kind).items()})
+    if isinstance(kind, type) and is_dataclass(kind):
+        return kind(
+            **{name: _read_as(each, value[name]) for name, each in get_type_hints(kind, include_extras=True).items()}
+        )
     if get_origin(kind) is Mapping:
         name_kind, value_kind = get_args(kind)
         return {_read_as(name_kind, name): _read_as(value_kind, each) for name, each in value.items()}

@@ -94,7 +94,17 @@ def open_training(path: Path, batch_size: int, *, threads: int | None = None) ->
     if not callable(step):
         raise InputError(f"{path}: {call} returned {_kind(step)}, not a function to call for each minibatch", CONTRACT)
     save, load = (_optional(path, name, step, module) for name in ("save", "load"))
-    return TrainingFile(_refusing_unfinished(path, _blaming(path, "step()", step)), save, load)
+    guarded = _blaming(path, "step()", step)
+
+    def checked() -> object:  # when a call of these returns, nothing of its body has run
+        result = guarded()
+        if inspect.isawaitable(result) or inspect.isgenerator(result):
+            if inspect.iscoroutine(result):
+                result.close()
+            raise InputError(f"{path}: step() returned {_kind(result)}, so no minibatch has run", CONTRACT)
+        return result
+
+    return TrainingFile(checked, save, load)
 
 
 def _blaming(path: Path, call: str, function: Callable[..., Any], contract: str = CONTRACT) -> Callable[..., Any]:
@@ -144,20 +154,6 @@ def load_file(path: Path, contract: str = CONTRACT) -> ModuleType:
         raise blame(path, "the file", error, contract) from None
     _loaded[path] = module
     return module
-
-
-def _refusing_unfinished(path: Path, step: Callable[[], object]) -> Callable[[], object]:
-    """Return ``step``, refusing an awaitable or a generator: when such a call returns, nothing of its body has run."""
-
-    def checked() -> object:
-        result = step()
-        if inspect.isawaitable(result) or inspect.isgenerator(result):
-            if inspect.iscoroutine(result):
-                result.close()
-            raise InputError(f"{path}: step() returned {_kind(result)}, so no minibatch has run", CONTRACT)
-        return result
-
-    return checked
 
 
 def blame(path: Path, what: str, error: BaseException, contract: str = CONTRACT) -> InputError:

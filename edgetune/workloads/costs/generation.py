@@ -149,16 +149,16 @@ class _Writer:
         heads = (run.samples, decoder.kv_heads)
         caches = [self._tensor(f"{name}.past_{part}", (*heads, run.past, size)) for part in ("key", "value")]
         grown = [self._tensor(f"{name}.{part}", (*heads, run.past + run.tokens, size)) for part in ("key", "value")]
+        settings: dict[str, Any] = {"q_num_heads": decoder.heads, "kv_num_heads": decoder.kv_heads, "is_causal": 1}
+        operands = (query, key, value, None, *caches)
         mixed = self._add(
             f"{name}.attention",
             "Attention",
-            (query, key, value, None, *caches),
+            operands,
             query.dims,
             *grown,
-            q_num_heads=decoder.heads,
-            kv_num_heads=decoder.kv_heads,
-            is_causal=1,
             left_window_size=decoder.window - 1,
+            **settings,
         )
         return self._product(f"{name}.o_proj", mixed, decoder.hidden, decoder.out_bias)
 

@@ -6,7 +6,7 @@ The folder contains the layers, files of the whole network, and the manifest, wh
 import json
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -166,7 +166,10 @@ def write_contents(
     )
     scratch = folder / "scratch"
     scratch.mkdir()
-    graph = _to_be_cut(optimise(folder / weight_files.EXTERNAL, options.optimise, scratch), fixed, scratch, options)
+    graph = stored_graph(optimise(folder / weight_files.EXTERNAL, options.optimise, scratch), fixed, scratch)
+    if not options.whole:
+        refuse_bodies(graph)
+        graph = graph if options.split_bytes is None else split_rows(graph, options.split_bytes)
     graph = replace(graph, seen=_sizes_in_a_run(graph, workload, options))
     layers = cut_layers(graph, whole=options.whole)
     slugs = [re.sub(r"[^A-Za-z0-9_.]+", "-", layer.name).strip("-.")[:_LONGEST_NAME] or "layer" for layer in layers]
@@ -187,7 +190,7 @@ def write_contents(
         "inputs": [asdict(TensorSpec(name, dtype, shape)) for name, shape, dtype in input_specs(fixed)],
         "outputs": [asdict(_output(graph, value.name)) for value in graph.model.graph.output],
         "input_bytes": sum(graph.nbytes(name) or 0 for name, _, _ in input_specs(fixed)),
-        "layers": [asdict(_layer(*each)) for each in zip(layers, _unique(layers), stems, weights, strict=True)],
+        "layers": [asdict(each) for each in _layers(layers, stems, weights)],
         "files": {
             path.name: asdict(StoredFile(path.stat().st_size, file_hash(path).hexdigest()))
             for path in sorted(folder.iterdir())
@@ -218,16 +221,6 @@ def _write(document: dict[str, Any], folder: Path) -> None:
     write_atomically((json.dumps(plain(document), indent=1, ensure_ascii=False) + "\n").encode(), folder / MANIFEST)
 
 
-def _to_be_cut(
-    optimised: onnx.ModelProto, fixed: onnx.ModelProto, scratch: Path, options: PrepareOptions
-) -> StoredGraph:
-    graph = stored_graph(optimised, fixed, scratch)
-    if options.whole:
-        return graph
-    refuse_bodies(graph)
-    return graph if options.split_bytes is None else split_rows(graph, options.split_bytes)
-
-
 def _sizes_in_a_run(graph: StoredGraph, workload: Workload, options: PrepareOptions) -> dict[str, onnx.ValueInfoProto]:
     """Return type and shape, observed in one run, of the outputs whose size depends on the data."""
     unsized = [value.name for value in graph.model.graph.output if graph.nbytes(value.name) is None]
@@ -239,17 +232,17 @@ def _sizes_in_a_run(graph: StoredGraph, workload: Workload, options: PrepareOpti
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _unique(layers: Sequence[CutLayer]) -> list[str]:
-    """Return the names of layers; the index is appended to names that occur more than once."""
+def _layers(
+    layers: Sequence[CutLayer], stems: Sequence[str], weights: Sequence[tuple[PreparedWeight, ...]]
+) -> Iterator[PreparedLayer]:
+    """Yield the layers; the index is appended to names that occur more than once."""
     names = [layer.name for layer in layers]
-    return [name if names.count(name) == 1 else f"{name}#{index}" for index, name in enumerate(names)]
-
-
-def _layer(layer: CutLayer, name: str, stem: str, weights: tuple[PreparedWeight, ...]) -> PreparedLayer:
-    return PreparedLayer(
-        name, layer.kind, f"{stem}.onnx", weights, layer.inputs, layer.outputs, layer.after,
-        sum(weight.end - weight.offset for weight in weights), layer.output_bytes, layer.scratch_bytes,
-    )  # fmt: skip
+    for index, (layer, stem, own) in enumerate(zip(layers, stems, weights, strict=True)):
+        yield PreparedLayer(
+            layer.name if names.count(layer.name) == 1 else f"{layer.name}#{index}", layer.kind, f"{stem}.onnx", own,
+            layer.inputs, layer.outputs, layer.after, sum(weight.end - weight.offset for weight in own),
+            layer.output_bytes, layer.scratch_bytes,
+        )  # fmt: skip
 
 
 def _output(graph: StoredGraph, name: str) -> TensorSpec:

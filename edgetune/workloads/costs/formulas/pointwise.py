@@ -80,7 +80,10 @@ def elementwise(node: OperatorNode) -> Cost:
     W = c x (elements of the output), c from ``ELEMENTWISE_FLOPS``. An input that is broadcast is read once.
     """
     cost = streamed(node, "elementwise", flops_other=ELEMENTWISE_FLOPS[node.op] * node.y.elements)
-    return replace(cost, parts=parts_of(node)) if node.op in _PARTS else cost
+    if node.op not in _PARTS:
+        return cost
+    reads, writes = _PARTS[node.op]
+    return replace(cost, parts=Parts((reads - 1) * node.y.size_bytes, (writes - 1) * node.y.size_bytes, writes - 1))
 
 
 _PARTS: Mapping[str, tuple[int, int]] = MappingProxyType(
@@ -93,12 +96,6 @@ _PARTS: Mapping[str, tuple[int, int]] = MappingProxyType(
     }
 )
 """Reads and writes of the tensor by activations whose parts are kernels of their own; as many kernels as writes."""
-
-
-def parts_of(node: OperatorNode) -> Parts:
-    """Return the additional cost of an activation if its parts are separate kernels."""
-    reads, writes = _PARTS[node.op]
-    return Parts((reads - 1) * node.y.size_bytes, (writes - 1) * node.y.size_bytes, writes - 1)
 
 
 def variadic(node: OperatorNode) -> Cost:
