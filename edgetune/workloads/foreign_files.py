@@ -184,19 +184,6 @@ def is_script(path: Path) -> bool:
     return not any(_may_bind(node) for node in ast.walk(tree))
 
 
-def refuse_script(path: Path, reference: str) -> None:
-    """Refuse a Python file that defines no ``make``.
-
-    Raises:
-        InputError: the file defines no ``make``.
-    """
-    if is_script(path):
-        raise InputError(
-            f"{reference} does not define make(batch_size): it is a script, which profile and interleave run as it is",
-            f"put its step into make(batch_size) as {EXAMPLE} does",
-        )
-
-
 def _may_bind(node: ast.AST) -> bool:
     """Return whether a node binds the name ``make``, or may bind it dynamically."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 from edgetune import limits
@@ -95,49 +94,43 @@ class Decoder:
 _PLAIN: Mapping[str, Any] = {"gated": False, "activation": "Gelu", "norm": "layer"}
 _BIASED: Mapping[str, Any] = {"qkv_bias": True, "out_bias": True, "ffn_bias": True}
 
-FAMILIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "llama": {},
-        "mistral": {"window_key": "sliding_window"},
-        "phi3": {"window_key": "sliding_window"},
-        "qwen2": {"qkv_bias": True},
-        "qwen3": {"qk_norm": True, "head_size": 128},
-        "gemma": {"activation": "Gelu", "tied": True, "head_size": 256},
-        "gpt2": {**_PLAIN, **_BIASED, "tied": True, "rotary": False, "positions_key": "n_positions"},
-        "opt": {
-            **_PLAIN, **_BIASED, "activation": "Relu", "tied": True, "rotary": False,
-            "positions_key": "max_position_embeddings", "positions_more": 2,
-        },
-        "gpt_neox": {**_PLAIN, **_BIASED},
-        "phi": {**_PLAIN, **_BIASED, "norms": 1, "head_bias": True},
-    }
-)  # fmt: skip
+FAMILIES: Mapping[str, Mapping[str, Any]] = {
+    "llama": {},
+    "mistral": {"window_key": "sliding_window"},
+    "phi3": {"window_key": "sliding_window"},
+    "qwen2": {"qkv_bias": True},
+    "qwen3": {"qk_norm": True, "head_size": 128},
+    "gemma": {"activation": "Gelu", "tied": True, "head_size": 256},
+    "gpt2": {**_PLAIN, **_BIASED, "tied": True, "rotary": False, "positions_key": "n_positions"},
+    "opt": {
+        **_PLAIN, **_BIASED, "activation": "Relu", "tied": True, "rotary": False,
+        "positions_key": "max_position_embeddings", "positions_more": 2,
+    },
+    "gpt_neox": {**_PLAIN, **_BIASED},
+    "phi": {**_PLAIN, **_BIASED, "norms": 1, "head_bias": True},
+}  # fmt: skip
 """Properties that each family's file omits, by ``model_type``; entries of the file override them. Source: configuration
 and model classes of Hugging Face transformers; the tests compare published parameter counts of a model of each."""
 
-_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "layers": ("layers", "num_hidden_layers", "n_layer", "num_layers", "n_layers"),
-        "hidden": ("hidden", "hidden_size", "n_embd", "d_model"),
-        "heads": ("heads", "num_attention_heads", "n_head", "n_heads"),
-        "vocab": ("vocab", "vocab_size"),
-        "kv_heads": ("kv_heads", "num_key_value_heads", "num_kv_heads"),
-        "ffn": ("ffn", "intermediate_size", "n_inner", "ffn_dim"),
-        "head_size": ("head_size", "head_dim"),
-        **{key: (key,) for key in ("positions", "window", "weight_bits", "group")},
-    }
-)
-_FLAGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "gated": ("gated",),
-        "tied": ("tied", "tie_word_embeddings"),
-        "rotary": ("rotary",),
-        "qkv_bias": ("qkv_bias", "attention_bias"),
-        "out_bias": ("out_bias", "attention_bias"),
-        "ffn_bias": ("ffn_bias", "mlp_bias"),
-        "qk_norm": ("qk_norm",),
-    }
-)
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "layers": ("layers", "num_hidden_layers", "n_layer", "num_layers", "n_layers"),
+    "hidden": ("hidden", "hidden_size", "n_embd", "d_model"),
+    "heads": ("heads", "num_attention_heads", "n_head", "n_heads"),
+    "vocab": ("vocab", "vocab_size"),
+    "kv_heads": ("kv_heads", "num_key_value_heads", "num_kv_heads"),
+    "ffn": ("ffn", "intermediate_size", "n_inner", "ffn_dim"),
+    "head_size": ("head_size", "head_dim"),
+    **{key: (key,) for key in ("positions", "window", "weight_bits", "group")},
+}
+_FLAGS: Mapping[str, tuple[str, ...]] = {
+    "gated": ("gated",),
+    "tied": ("tied", "tie_word_embeddings"),
+    "rotary": ("rotary",),
+    "qkv_bias": ("qkv_bias", "attention_bias"),
+    "out_bias": ("out_bias", "attention_bias"),
+    "ffn_bias": ("ffn_bias", "mlp_bias"),
+    "qk_norm": ("qk_norm",),
+}
 _MAY_BE_ZERO = ("positions", "window", "weight_bits")
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 _ACTIVATIONS: Mapping[str, str] = {"silu": "Silu", "swish": "Silu", "relu": "Relu"}

@@ -61,6 +61,8 @@ class MarkedRuns:
         self._pattern = None if marker is None else re.compile(marker)
         self._spans_ns: list[tuple[int, int]] = []
         self._best = False, False
+        self.calls = False
+        """Whether calls of ``edgetune.step`` mark steps."""
         self._notes: list[str] = []
         self._own: list[float] = []
         self._own_unit: str | None = None
@@ -162,11 +164,6 @@ class MarkedRuns:
             self._spans_ns += spans_ns
             self._condition.notify_all()
 
-    @property
-    def calls(self) -> bool:
-        """Whether calls of ``edgetune.step`` mark steps."""
-        return self._best[0]
-
     def note(self, notes: list[str]) -> None:
         """Keep what a minibatch is, for the row."""
         with self._condition:
@@ -182,6 +179,7 @@ class MarkedRuns:
             if source <= self._best:
                 return source == self._best
             self._best = source
+            self.calls = source[0]
             del self._spans_ns[self._taken :]
         return None
 

@@ -8,7 +8,6 @@ shape; the model itself keeps its nodes. Source of inputs and outputs: ONNX Runt
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from edgetune.workloads.graphs import attributes
@@ -19,38 +18,34 @@ Shapes = Mapping[str, tuple[int, ...]]
 """Shapes of weights and of the network's inputs, by name."""
 StandIn = tuple[list["onnx.NodeProto"], list["onnx.TensorProto"]]
 
-_SAME: Mapping[str, tuple[int, ...]] = MappingProxyType(
-    {
-        "SkipLayerNormalization": (0, 3),
-        "SkipSimplifiedLayerNormalization": (0, 3),
-        "SimplifiedLayerNormalization": (0,),
-        "SkipGroupNorm": (0, 1),
-        **dict.fromkeys(("GroupNorm", "BiasGelu", "FastGelu", "Gelu", "QuickGelu", "BiasAdd", "BiasSoftmax"), (0,)),
-        **dict.fromkeys(("RotaryEmbedding", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax"), (0,)),
-        "BiasDropout": (0,),
-    }
-)
+_SAME: Mapping[str, tuple[int, ...]] = {
+    "SkipLayerNormalization": (0, 3),
+    "SkipSimplifiedLayerNormalization": (0, 3),
+    "SimplifiedLayerNormalization": (0,),
+    "SkipGroupNorm": (0, 1),
+    **dict.fromkeys(("GroupNorm", "BiasGelu", "FastGelu", "Gelu", "QuickGelu", "BiasAdd", "BiasSoftmax"), (0,)),
+    **dict.fromkeys(("RotaryEmbedding", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax"), (0,)),
+    "BiasDropout": (0,),
+}
 """Outputs with the type and shape of the first input."""
 
-_RENAMED: Mapping[str, tuple[str, Sequence[int]]] = MappingProxyType(
-    {
-        "FusedConv": ("Conv", (0, 1, 2)),
-        "FusedGemm": ("Gemm", (0, 1, 2)),
-        "DynamicQuantizeMatMul": ("MatMul", (0, 1)),
-        "QGemm": ("Gemm", (0, 3)),
-        "QLinearAdd": ("Add", (0, 3)),
-        "QLinearMul": ("Mul", (0, 3)),
-        "QLinearAveragePool": ("AveragePool", (0,)),
-        "QLinearGlobalAveragePool": ("GlobalAveragePool", (0,)),
-        "QLinearConcat": ("Concat", range(2, 1 << 10, 3)),
-        "QuantizeLinear": ("QuantizeLinear", (0, 1, 2)),
-        "DequantizeLinear": ("DequantizeLinear", (0, 1, 2)),
-        "EmbedLayerNormalization": ("Gather", (2, 0)),
-        "Pad": ("Pad", (0, 1, 2)),
-        "GatherND": ("GatherND", (0, 1)),
-        "Trilu": ("Trilu", (0, 1)),
-    }
-)
+_RENAMED: Mapping[str, tuple[str, Sequence[int]]] = {
+    "FusedConv": ("Conv", (0, 1, 2)),
+    "FusedGemm": ("Gemm", (0, 1, 2)),
+    "DynamicQuantizeMatMul": ("MatMul", (0, 1)),
+    "QGemm": ("Gemm", (0, 3)),
+    "QLinearAdd": ("Add", (0, 3)),
+    "QLinearMul": ("Mul", (0, 3)),
+    "QLinearAveragePool": ("AveragePool", (0,)),
+    "QLinearGlobalAveragePool": ("GlobalAveragePool", (0,)),
+    "QLinearConcat": ("Concat", range(2, 1 << 10, 3)),
+    "QuantizeLinear": ("QuantizeLinear", (0, 1, 2)),
+    "DequantizeLinear": ("DequantizeLinear", (0, 1, 2)),
+    "EmbedLayerNormalization": ("Gather", (2, 0)),
+    "Pad": ("Pad", (0, 1, 2)),
+    "GatherND": ("GatherND", (0, 1)),
+    "Trilu": ("Trilu", (0, 1)),
+}
 """Operators whose first output has the shape of a standard operator's on some of their inputs."""
 
 
@@ -161,13 +156,11 @@ def _quantised_lstm(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
     return [standard], weights
 
 
-_SPECIAL: Mapping[str, Callable[[Any, Shapes], StandIn | None]] = MappingProxyType(
-    {
-        "FusedMatMul": _fused_matmul,
-        "TransposeMatMul": _fused_matmul,
-        **dict.fromkeys(("MatMulIntegerToFloat", "MatMulNBits", "Attention", "QAttention"), _packed_product),
-        "MultiHeadAttention": _multi_head,
-        "GroupQueryAttention": _grouped_query,
-        "DynamicQuantizeLSTM": _quantised_lstm,
-    }
-)
+_SPECIAL: Mapping[str, Callable[[Any, Shapes], StandIn | None]] = {
+    "FusedMatMul": _fused_matmul,
+    "TransposeMatMul": _fused_matmul,
+    **dict.fromkeys(("MatMulIntegerToFloat", "MatMulNBits", "Attention", "QAttention"), _packed_product),
+    "MultiHeadAttention": _multi_head,
+    "GroupQueryAttention": _grouped_query,
+    "DynamicQuantizeLSTM": _quantised_lstm,
+}

@@ -21,7 +21,7 @@ from typing import Any
 from edgetune.artifacts.files import file_hash, storable
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
-from edgetune.workloads.foreign_files import refuse_script, require_file
+from edgetune.workloads.foreign_files import EXAMPLE, is_script, require_file
 from edgetune.workloads.torch_required import INSTALL_TORCH
 from edgetune.workloads.workload import RunOptions, Workload, WorkloadKind
 
@@ -54,7 +54,11 @@ def load(reference: str) -> Workload:
         InputError: the file is missing, unreadable or empty, or defines no ``make``.
     """
     path = require_file(reference)
-    refuse_script(path, reference)
+    if is_script(path):
+        raise InputError(
+            f"{reference} does not define make(batch_size): it is a script, which profile and interleave run as it is",
+            f"put its step into make(batch_size) as {EXAMPLE} does",
+        )
     return Workload(reference, storable(path.stem), "python", path, file_hash(path).hexdigest())
 
 

@@ -11,6 +11,7 @@ from edgetune.artifacts.profile import Task
 from edgetune.choices import nearest
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.workloads.network_inputs import made_inputs
+from edgetune.workloads.ort_session import one_line
 from edgetune.workloads.torch_program import ProgramShapes, shapes_of
 from edgetune.workloads.torch_required import INSTALL_TORCH, require_accelerator, require_torch
 from edgetune.workloads.workload import RunOptions, Workload
@@ -45,8 +46,9 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
             try:
                 return module(*arguments, **named)
             except Exception as error:
+                why = one_line(error) or type(error).__name__
                 raise InputError(
-                    f"{workload.reference} failed at batch size {batch_size}: {_one_line(error)}",
+                    f"{workload.reference} failed at batch size {batch_size}: {why}",
                     "give real inputs with --inputs FILE.npz if it looks them up, or export it for these shapes",
                 ) from None
 
@@ -83,7 +85,7 @@ def _refusing(what: str, hint: str = "export it again") -> Iterator[None]:
     except EdgetuneError:
         raise
     except Exception as error:
-        raise InputError(f"{what}: {_one_line(error)}", hint) from None
+        raise InputError(f"{what}: {one_line(error) or type(error).__name__}", hint) from None
 
 
 def _arguments(
@@ -155,7 +157,3 @@ def _numpy_type(dtype: Any) -> str:
     """Return the NumPy type in which the user gives an input; bfloat16 and FP8 have none of their own."""
     name = str(dtype).removeprefix("torch.")
     return "float32" if name.startswith(("bfloat", "float8")) else name
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__

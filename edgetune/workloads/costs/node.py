@@ -9,7 +9,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 from edgetune.artifacts.ops import Ledger, OpClass, OpRow
@@ -256,9 +255,9 @@ def streamed(
     )
 
 
-_ARITHMETIC: Mapping[str, str] = MappingProxyType(
-    {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8": "fp8"}
-)
+_ARITHMETIC: Mapping[str, str] = {
+    "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8": "fp8",
+}  # fmt: skip
 _QUANTISES_INSIDE = frozenset(("DynamicQuantizeMatMul", "DynamicQuantizeLSTM"))
 """Operators that take floats and multiply them as 8-bit integers."""
 _CHANGES_TYPE = frozenset(("Cast", "CastLike", "DequantizeLinear"))

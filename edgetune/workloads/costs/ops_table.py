@@ -325,8 +325,17 @@ def kernel_table(workload: Workload, kernel: BenchmarkKernel) -> OpsTable:
         workload: Name and provenance.
         kernel: The kernel of the workload.
     """
-    node, flops = _node(kernel), kernel.flops
+    stored, flops = kernel.storage, kernel.flops
+
+    def operand(name: str, rows: int, columns: int) -> GraphTensor:
+        return GraphTensor(name, (rows, columns), stored.operand, stored.operand_bytes)
+
+    x, y = (operand(name, kernel.rows, kernel.columns) for name in ("x", "y"))
+    node = OperatorNode(kernel.label, KERNELS[kernel.name], (x,), (y,))
     if kernel.name == MATMUL:  # each operand is read once, the result written once
+        factors = operand("a", kernel.rows, kernel.inner), operand("b", kernel.inner, kernel.columns)
+        product = GraphTensor("c", (kernel.rows, kernel.columns), stored.result, stored.result_bytes)
+        node = replace(node, inputs=factors, outputs=(product,))
         cost = streamed(node, "saturated", macs=flops // 2, channels_in=kernel.inner, channels_out=kernel.columns)
     else:
         cost = streamed(node, "elementwise" if kernel.name == "relu" else "copy", flops_other=flops)
@@ -334,18 +343,3 @@ def kernel_table(workload: Workload, kernel: BenchmarkKernel) -> OpsTable:
     rows = [replace(row, name=f"{row.name}_{run}") for run in range(kernel.repeats)]
     request = CostRequest("infer", 1, kernel.precision)
     return _table(workload.name, request, rows, inputs=_origin(workload), conditions={"dimensions": {}})
-
-
-def _node(kernel: BenchmarkKernel) -> OperatorNode:
-    """Return the kernel as an operator with its tensors."""
-    stored = kernel.storage
-
-    def operand(name: str, rows: int, columns: int) -> GraphTensor:
-        return GraphTensor(name, (rows, columns), stored.operand, stored.operand_bytes)
-
-    if kernel.name == MATMUL:
-        inputs = (operand("a", kernel.rows, kernel.inner), operand("b", kernel.inner, kernel.columns))
-        output = GraphTensor("c", (kernel.rows, kernel.columns), stored.result, stored.result_bytes)
-        return OperatorNode(kernel.label, KERNELS[MATMUL], inputs, (output,))
-    x, y = (operand(name, kernel.rows, kernel.columns) for name in ("x", "y"))
-    return OperatorNode(kernel.label, KERNELS[kernel.name], (x,), (y,))

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from edgetune.workloads.costs.node import GraphTensor, OperatorNode, makers_of, readers_of
 from edgetune.workloads.lazy import onnx
@@ -112,16 +111,18 @@ _BYTES = frozenset(("int8", "uint8"))
 _CONTRIB = "com.microsoft"
 _CLAMPS = frozenset(("Relu", "Clip"))
 """Activations that the saturating quantisation of the result includes."""
-_PRODUCTS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {"Conv": ("QLinearConv", ""), "MatMul": ("QLinearMatMul", ""), "Gemm": ("QGemm", _CONTRIB)}
-)
+_PRODUCTS: Mapping[str, tuple[str, str]] = {
+    "Conv": ("QLinearConv", ""),
+    "MatMul": ("QLinearMatMul", ""),
+    "Gemm": ("QGemm", _CONTRIB),
+}
 _ELEMENTWISE = ("Add", "Mul", "LeakyRelu", "Sigmoid", "Softmax", "AveragePool", "GlobalAveragePool")
 _MOVES = (
     "Concat", "Split", "MaxPool", "Max", "Min", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Resize",
     "Gather", "Slice", "Tile", "Expand", "DepthToSpace", "Pad",
 )  # fmt: skip
-_DATA_INPUTS: Mapping[str, int] = MappingProxyType(
-    dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Resize", "Gather", "Slice", "Tile", "Expand", "Pad", "Split"), 1)
+_DATA_INPUTS: Mapping[str, int] = dict.fromkeys(
+    ("Reshape", "Squeeze", "Unsqueeze", "Resize", "Gather", "Slice", "Tile", "Expand", "Pad", "Split"), 1
 )
 """Number of data inputs of operators whose further inputs are indices or sizes and never quantised."""
 

@@ -6,7 +6,6 @@ meaning: ONNX Runtime's ContribOperators.md.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 from edgetune.artifacts.ops import OpClass
 from edgetune.workloads.costs.formulas import linear, pointwise
@@ -19,24 +18,22 @@ FAST_GELU_FLOPS = pointwise.TANH_FLOPS + 7
 QUICK_GELU_FLOPS = pointwise.SIGMOID_FLOPS + 2
 """x sigmoid(1.702 x)."""
 
-FUSED_FLOPS: Mapping[str, int] = MappingProxyType(
-    {
-        "Gelu": pointwise.GELU_FLOPS,
-        "BiasGelu": pointwise.GELU_FLOPS + 1,
-        "FastGelu": FAST_GELU_FLOPS,
-        "QuickGelu": QUICK_GELU_FLOPS,
-        "BiasAdd": 2,  # bias and skip
-        "QLinearAdd": 2 * DEQUANTISE + 1 + QUANTISE,
-        "QLinearMul": 2 * DEQUANTISE + 1 + QUANTISE,
-        "QLinearSigmoid": DEQUANTISE + pointwise.SIGMOID_FLOPS + QUANTISE,
-        "QLinearLeakyRelu": DEQUANTISE + 2 + QUANTISE,
-        "QLinearConcat": DEQUANTISE + QUANTISE,
-        "BiasSoftmax": pointwise.SOFTMAX_FLOPS + 1,
-        "QLinearSoftmax": DEQUANTISE + pointwise.SOFTMAX_FLOPS + QUANTISE,
-    }
-)
+FUSED_FLOPS: Mapping[str, int] = {
+    "Gelu": pointwise.GELU_FLOPS,
+    "BiasGelu": pointwise.GELU_FLOPS + 1,
+    "FastGelu": FAST_GELU_FLOPS,
+    "QuickGelu": QUICK_GELU_FLOPS,
+    "BiasAdd": 2,  # bias and skip
+    "QLinearAdd": 2 * DEQUANTISE + 1 + QUANTISE,
+    "QLinearMul": 2 * DEQUANTISE + 1 + QUANTISE,
+    "QLinearSigmoid": DEQUANTISE + pointwise.SIGMOID_FLOPS + QUANTISE,
+    "QLinearLeakyRelu": DEQUANTISE + 2 + QUANTISE,
+    "QLinearConcat": DEQUANTISE + QUANTISE,
+    "BiasSoftmax": pointwise.SOFTMAX_FLOPS + 1,
+    "QLinearSoftmax": DEQUANTISE + pointwise.SOFTMAX_FLOPS + QUANTISE,
+}
 """FLOP per output element."""
-_ACTIVATIONS: Mapping[str, int] = MappingProxyType({"Relu": 1, "Sigmoid": 4, "Tanh": 5, "LeakyRelu": 2, "Clip": 2})
+_ACTIVATIONS: Mapping[str, int] = {"Relu": 1, "Sigmoid": 4, "Tanh": 5, "LeakyRelu": 2, "Clip": 2}
 """FLOP per output of the activations that ONNX Runtime folds into a product; another counts one."""
 
 
