@@ -44,10 +44,8 @@ def said(inputs: Sequence[onnx.ValueInfoProto], asked: Axes | None) -> Batch | N
     Raises:
         InputError: the user names an input or an axis that does not exist, or axes of different sizes.
     """
-    return _named(inputs) if asked is None else _asked(inputs, asked)
-
-
-def _asked(inputs: Sequence[onnx.ValueInfoProto], asked: Axes) -> Batch:
+    if asked is None:
+        return _named(inputs)
     declared = {value.name: value.type.tensor_type.shape.dim for value in inputs}
     sizes: dict[str, int | None] = {}
     for name, axis in asked:

@@ -91,13 +91,13 @@ class BuiltStep:
         return {"build_s": self.built.build_s, "engine_bytes": self.built.engine_bytes}
 
 
-def engine_folder(*parts: str) -> Path:
+def engine_folder() -> Path:
     """Return a folder for built engines after creating it.
 
     Raises:
         DeviceError: it cannot be created.
     """
-    folder = user_folder("cache", "engines", *parts)
+    folder = user_folder("cache", "engines", "tensorrt")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

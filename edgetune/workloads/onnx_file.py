@@ -252,7 +252,6 @@ def _is_text(graph: onnx.GraphProto) -> bool:
 
 _PRECISIONS = {1: "fp32", 11: "fp64", 10: "fp16", 16: "bf16", 2: "int8", 3: "int8"}
 """Precision by ONNX's number of an element type (``onnx.TensorProto.DataType``)."""
-_DEFAULT = ("fp32",)
 
 
 def stored_precisions(workload: Workload) -> tuple[str, ...]:
@@ -262,11 +261,11 @@ def stored_precisions(workload: Workload) -> tuple[str, ...]:
         InputError: see ``load_model``.
     """
     if not workload.is_graph:
-        return _DEFAULT
+        return ("fp32",)
     graph = load_model(workload, weights=False).graph
     kinds = [weight.data_type for weight in graph.initializer]
     kinds += [value.type.tensor_type.elem_type for value in graph.input]
-    return tuple(dict.fromkeys(_PRECISIONS[kind] for kind in kinds if kind in _PRECISIONS)) or _DEFAULT
+    return tuple(dict.fromkeys(_PRECISIONS[kind] for kind in kinds if kind in _PRECISIONS)) or ("fp32",)
 
 
 def is_quantized(workload: Workload) -> bool:

@@ -216,7 +216,7 @@ def build_engine(request: EngineRequest) -> tuple[bytes, BuiltEngine]:
         )
     if request.options.engine.dla_core is not None and request.precision not in _ON_DLA:
         raise InputError(f"--dla-core: a DLA does not compute in {request.precision}", "--precision fp16, or int8")
-    file = engine_folder("tensorrt") / f"{request.workload.name}-{request.digest}.engine"
+    file = engine_folder() / f"{request.workload.name}-{request.digest}.engine"
     note = file.with_suffix(".json")
     try:
         plan, noted = file.read_bytes(), json.loads(note.read_text(encoding="utf-8"))

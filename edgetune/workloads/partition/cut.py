@@ -74,24 +74,25 @@ def cut_layers(graph: StoredGraph, *, whole: bool = False) -> tuple[CutLayer, ..
         InputError: the size of an output of the network is unknown.
     """
     static, nodes = static_nodes(graph), tuple(graph.model.graph.node)
-    pieces = (LayerNodes(graph.model.graph.name or "whole", "other", nodes),) if whole else _cut(graph, static)
+    whole_piece: Piece = (graph.model.graph.name or "whole", "other", nodes)
+    pieces = (whole_piece,) if whole else _cut(graph, static)
     makers = {
         name: index
-        for index, piece in enumerate(pieces)
-        for node in piece.nodes
+        for index, (_, _, own) in enumerate(pieces)
+        for node in own
         for name in node.output
         if name and name not in static
     }
     wanted = {value.name: {-1} for value in graph.model.graph.output}
-    for index, piece in enumerate(pieces):
-        for name in {name for node in piece.nodes for name in reads(node)}:
+    for index, (_, _, own) in enumerate(pieces):
+        for name in {name for node in own for name in reads(node)}:
             wanted.setdefault(name, set()).add(index)
     arguments = {value.name for value in graph.model.graph.input} - {*graph.weights, *graph.constants}
     layers = []
-    for index, piece in enumerate(pieces):
-        used = list(dict.fromkeys(name for node in piece.nodes for name in reads(node)))
+    for index, (first, kind, own) in enumerate(pieces):
+        used = list(dict.fromkeys(name for node in own for name in reads(node)))
         inputs = [name for name in used if name in arguments or makers.get(name, index) != index]
-        made = [name for node in piece.nodes for name in node.output if makers.get(name) == index]
+        made = [name for node in own for name in node.output if makers.get(name) == index]
         outputs = [name for name in made if wanted.get(name, set()) - {index}]
         sizes = {name: bytes_of(graph.sized(name)) for name in outputs}
         if unknown := [name for name, size in sizes.items() if size is None]:
@@ -102,9 +103,9 @@ def cut_layers(graph: StoredGraph, *, whole: bool = False) -> tuple[CutLayer, ..
             )
         layers.append(
             CutLayer(
-                piece.name, piece.kind, piece.nodes, tuple(weights_of(used, graph, static)), tuple(inputs),
+                first, kind, own, tuple(weights_of(used, graph, static)), tuple(inputs),
                 tuple(outputs), tuple(sorted({makers[name] for name in inputs if name in makers})),
-                sum(size or 0 for size in sizes.values()), _scratch_bytes(piece, graph, set(inputs + outputs)),
+                sum(size or 0 for size in sizes.values()), _scratch_bytes(own, graph, set(inputs + outputs)),
             )
         )  # fmt: skip
     return tuple(layers)
@@ -133,12 +134,12 @@ def layer_model(layer: CutLayer, graph: StoredGraph) -> onnx.ModelProto:
     return model
 
 
-def _scratch_bytes(piece: LayerNodes, graph: StoredGraph, outside: set[str]) -> int:
+def _scratch_bytes(nodes: tuple[onnx.NodeProto, ...], graph: StoredGraph, outside: set[str]) -> int:
     """Return the peak bytes of tensors that only the piece itself computes and reads; unknown sizes count 0."""
-    last = {name: index for index, node in enumerate(piece.nodes) for name in reads(node)}
+    last = {name: index for index, node in enumerate(nodes) for name in reads(node)}
     alive: dict[str, int] = {}
     most = 0
-    for index, node in enumerate(piece.nodes):
+    for index, node in enumerate(nodes):
         for name in node.output:
             if name in last and name not in outside:
                 alive[name] = graph.nbytes(name) or 0
@@ -158,22 +159,11 @@ _FC = (
 _KINDS: dict[str, Kind] = {**dict.fromkeys(_CONV.split(), "conv"), **dict.fromkeys(_FC.split(), "fc")}
 
 
-@dataclass(frozen=True, slots=True)
-class LayerNodes:
-    """The operators of one layer.
-
-    Args:
-        name: Name of the operator that starts the layer.
-        kind: Kind of that operator.
-        nodes: The operators in the order of the graph.
-    """
-
-    name: str
-    kind: Kind
-    nodes: tuple[onnx.NodeProto, ...]
+Piece = tuple[str, Kind, tuple[onnx.NodeProto, ...]]
+"""Name and kind of the operator that starts a layer, and its operators in the order of the graph."""
 
 
-def _cut(graph: StoredGraph, static: dict[str, onnx.NodeProto]) -> tuple[LayerNodes, ...]:
+def _cut(graph: StoredGraph, static: dict[str, onnx.NodeProto]) -> tuple[Piece, ...]:
     groups: list[list[onnx.NodeProto]] = [[]]
     starts: list[onnx.NodeProto | None] = [None]
     made: dict[str, int] = {}
@@ -236,14 +226,14 @@ def _spans(graph: StoredGraph, groups: list[list[onnx.NodeProto]], made: dict[st
 
 def _piece(
     groups: list[list[onnx.NodeProto]], starts: list[onnx.NodeProto | None], static: dict[str, onnx.NodeProto]
-) -> LayerNodes:
+) -> Piece:
     nodes = [node for group in groups for node in group]
     first = next((node for node in starts if node is not None), nodes[0])
     kinds = {_KINDS.get(node.op_type, "other") for node in starts if node is not None}
     wanted = {name for node in nodes for name in reads(node)}
     needed = needed_nodes(list({id(node): node for node in static.values()}.values()), wanted)
     name = first.name or next(name for name in first.output if name)
-    return LayerNodes(name, kinds.pop() if len(kinds) == 1 else "other", (*needed, *nodes))
+    return name, kinds.pop() if len(kinds) == 1 else "other", (*needed, *nodes)
 
 
 _MATRIX_INPUT = {"Gemm": 1, "FusedGemm": 1, "MatMul": 1, "Gather": 0}
