@@ -196,7 +196,11 @@ def _compare(model: onnx.ModelProto, trial: _Trial) -> str:
         raise RunError(f"{error} with one, two and three samples along {trial.where}") from None
     with suppress(RunError):  # no user has values that large
         seen += [session.run(feed) for feed in feeds[6:]]
-    outputs = [runs for runs in zip(session.outputs, *seen, strict=True) if all(map(_is_array, runs[1:]))]
+    outputs = [
+        runs
+        for runs in zip(session.outputs, *seen, strict=True)
+        if all(isinstance(run, np.ndarray) for run in runs[1:])
+    ]
     if any(_differ(again, first) for again, first in zip(session.run(feeds[0]), seen[0], strict=True)):
         if not all(any(_layouts(one.shape, two.shape, three.shape)) for _, one, _, two, three, *_ in outputs):
             raise _RefutedError(f"the outputs are random, and not all grow in proportion to {trial.where}")
@@ -263,7 +267,7 @@ def _first_mixing(model: onnx.ModelProto, trial: _Trial, *, close: float) -> str
     found = dict(zip(session.outputs, zip(*seen, strict=True), strict=True)) if len(seen) > 5 else {}
     for node in model.graph.node:
         for runs in (found[name] for name in node.output if name in found):
-            floats = all(_is_array(run) and run.dtype.kind == "f" for run in runs)
+            floats = all(isinstance(run, np.ndarray) and run.dtype.kind == "f" for run in runs)
             if floats and (close < np.inf or runs[0].shape != runs[2].shape) and _judge(runs, close, trial.exact):
                 return f"node {node.name or node.output[0]!r} ({node.op_type})"
     return None
@@ -289,7 +293,7 @@ def _is_independent(session: Session, batch: Batch, base: Feed, others: Sequence
             for name, axis in batch.axes:
                 feed[name][(slice(None),) * axis + (slice(index, index + 1),)] = other[name]
             for was, now in zip(before, session.run(feed), strict=True):
-                if _is_array(was) and not np.array_equal(was, now, equal_nan=was.dtype.kind == "f"):
+                if isinstance(was, np.ndarray) and not np.array_equal(was, now, equal_nan=was.dtype.kind == "f"):
                     changed = True
                     own = was.shape == now.shape and any(
                         [i for i, part in enumerate(_parts(was != now, axis, n, count)) if part.any()] == [index]
@@ -354,8 +358,4 @@ def _difference(found: Array, expected: Array) -> float:
 
 
 def _differ(found: Any, expected: Any) -> bool:
-    return _is_array(found) and _is_array(expected) and _difference(found, expected) > 0
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray)
+    return isinstance(found, np.ndarray) and isinstance(expected, np.ndarray) and _difference(found, expected) > 0

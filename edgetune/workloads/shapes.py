@@ -175,19 +175,13 @@ def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
     Small weights may be shapes, axes or repeats and keep their values.
     """
-    light = onnx.ModelProto(
-        ir_version=model.ir_version,
-        opset_import=model.opset_import,
-        functions=model.functions,
-        metadata_props=model.metadata_props,
-    )
-    graph, source = light.graph, model.graph
+    source, light = model.graph, onnx.ModelProto(ir_version=model.ir_version)
+    for name in ("opset_import", "functions", "metadata_props"):
+        getattr(light, name).extend(getattr(model, name))
+    graph = light.graph
     graph.name = source.name or "graph"
-    graph.node.extend(source.node)
-    graph.input.extend(source.input)
-    graph.output.extend(source.output)
-    graph.value_info.extend(source.value_info)
-    graph.sparse_initializer.extend(source.sparse_initializer)
+    for name in ("node", "input", "output", "value_info", "sparse_initializer"):
+        getattr(graph, name).extend(getattr(source, name))
     for weight in source.initializer:
         if math.prod(weight.dims) <= _SMALL_ELEMENTS and weight.data_location != onnx.TensorProto.EXTERNAL:
             graph.initializer.append(weight)

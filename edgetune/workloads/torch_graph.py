@@ -101,12 +101,9 @@ def without_data(model: onnx.ModelProto, names: Collection[str]) -> onnx.ModelPr
     _copy_fields(model, skeleton, skip="graph")
     _copy_fields(model.graph, skeleton.graph, skip="initializer")
     for weight in model.graph.initializer:
-        if weight.name in names:
-            empty = TensorProto(name=weight.name, dims=weight.dims, data_type=weight.data_type)
-            empty.doc_string = weight.doc_string
-            skeleton.graph.initializer.append(empty)
-        else:
-            skeleton.graph.initializer.append(weight)
+        described = {"name": weight.name, "dims": weight.dims, "data_type": weight.data_type}
+        empty = TensorProto(**described, doc_string=weight.doc_string)
+        skeleton.graph.initializer.append(empty if weight.name in names else weight)
     return skeleton
 
 

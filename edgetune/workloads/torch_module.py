@@ -6,7 +6,7 @@ import contextlib
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx
 import torch
@@ -19,12 +19,8 @@ from edgetune.workloads import torch_graph
 from edgetune.workloads.initial_weights import has_data
 from edgetune.workloads.onnx_file import fixed_model, network_values
 from edgetune.workloads.torch_operators import OPERATORS
-from edgetune.workloads.torch_operators.arithmetic import GATES, Recurrent
-from edgetune.workloads.torch_operators.node import NodeView
+from edgetune.workloads.torch_operators.arithmetic import GATES, NodeView, Recurrent, Run
 from edgetune.workloads.workload import InputValues, RunOptions, Workload
-
-if TYPE_CHECKING:
-    from edgetune.workloads.torch_operators.node import Run
 
 _FEW = 8
 """Largest length of a list of numbers that may be an operator's settings (scales, bounds)."""

@@ -12,8 +12,7 @@ import torch
 from torch.nn import functional
 
 from edgetune.workloads.torch_operators import arithmetic, layout
-from edgetune.workloads.torch_operators.arithmetic import configured, plain
-from edgetune.workloads.torch_operators.node import Make
+from edgetune.workloads.torch_operators.arithmetic import Make, configured, plain
 
 OPERATORS: Mapping[str, Make] = {
     "Add": plain(operator.add),
