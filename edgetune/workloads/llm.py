@@ -263,24 +263,21 @@ def _refuse_others(config: Mapping[str, Any], name: str) -> None:
 def _size(config: Mapping[str, Any], key: str, name: str, default: int | None) -> int | None:
     for written in _KEYS[key]:
         value = config.get(written)
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise InputError(f"{name}: {written} is {value!r}, not a whole number", f"e.g. {written}: 32")
-        if not (0 if key in _MAY_BE_ZERO else 1) <= value <= _MOST:
-            raise InputError(f"{name}: {written} is {value}, out of range", f"a number from 1 to {_MOST}")
-        return value
+        if value is not None:
+            return _whole(value, written, name, least=0 if key in _MAY_BE_ZERO else 1)
     return default
+
+
+def _whole(value: object, key: str, name: str, *, least: int = 0) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
+        raise InputError(f"{name}: {key} is {value!r}, not a whole number from {least} to {_MOST}", f"e.g. {key}: 32")
+    return value
 
 
 def _from_key(config: Mapping[str, Any], key: str | None, name: str) -> int:
     """Return the number under a key that is particular to a family; 0 without such a key."""
     value = config.get(key) if key else None
-    if value is None:
-        return 0
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST:
-        raise InputError(f"{name}: {key} is {value!r}, not a whole number", f"e.g. {key}: 1024")
-    return value
+    return 0 if key is None or value is None else _whole(value, key, name)
 
 
 def _quantisation(config: Mapping[str, Any], sizes: Mapping[str, int | None], name: str) -> tuple[int, int]:
