@@ -91,9 +91,6 @@ def test_reshape_follows_the_batch(old, new, result):
     assert graph.reshape("r", graph.input("x", old), new).shape == result
 
 
-# -- initial weights ---------------------------------------------------------------------------------------------
-
-
 def test_recipes_are_the_published_formulas():
     assert initial_weights.kaiming_normal((64, 3, 7, 7)) == f"normal {math.sqrt(2 / (64 * 49))!r}"
     assert initial_weights.kaiming_uniform((64, 3, 7, 7)) == f"uniform {math.sqrt(6 / (3 * 49))!r}"

@@ -110,9 +110,6 @@ def test_lstms_have_the_figures_that_their_studies_print():
     assert 2 * macs(long) == pytest.approx(3.9e9, rel=0.005)
 
 
-# -- weights and files -------------------------------------------------------------------------------------------
-
-
 def digest(model: onnx.ModelProto) -> str:
     sha = hashlib.sha256()
     for tensor in model.graph.initializer:

@@ -99,7 +99,7 @@ def cut_layers(graph: StoredGraph, *, whole: bool = False) -> tuple[CutLayer, ..
             raise InputError(
                 f"the size of output {unknown[0]!r} depends on the data, or is not a tensor: no memory can be set "
                 "aside for it",
-                "a run shows how large it gets: edgetune schedule prepare --inputs FILE.npz; or export it without this one",
+                "a run shows it: edgetune schedule prepare --inputs FILE.npz; or export it without this output",
             )
         layers.append(
             CutLayer(
