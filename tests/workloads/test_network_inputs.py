@@ -17,7 +17,7 @@ from edgetune.errors import DeviceError, InputError
 from edgetune.workloads import observed
 from edgetune.workloads.network_inputs import feeds, fillings, random_inputs
 from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, network_values
-from edgetune.workloads.partition.weight_files import write_external
+from edgetune.workloads.partition.prepare import write_external
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.workload import InputValues, Workload
 

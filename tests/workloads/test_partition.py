@@ -188,9 +188,9 @@ def test_weights_that_are_computed_from_others_are_computed_where_they_are_read(
 
 
 def test_layers_that_compute_something_else_are_not_put_in_place(tmp_path, monkeypatch):
-    from edgetune.workloads.partition import prepare, weight_files
+    from edgetune.workloads.partition import prepare
 
-    write = weight_files.write_weights
+    write = prepare.write_weights
 
     def damaged(layers, stems, graph, folder):
         graph.weights["w1"] = graph.weights["w1"] * np.float32(1.01)
