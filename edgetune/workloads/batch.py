@@ -44,10 +44,8 @@ def said(inputs: Sequence[onnx.ValueInfoProto], asked: Axes | None) -> Batch | N
     Raises:
         InputError: the user names an input or an axis that does not exist, or axes of different sizes.
     """
-    return _named(inputs) if asked is None else _asked(inputs, asked)
-
-
-def _asked(inputs: Sequence[onnx.ValueInfoProto], asked: Axes) -> Batch:
+    if asked is None:
+        return _named(inputs)
     declared = {value.name: value.type.tensor_type.shape.dim for value in inputs}
     sizes: dict[str, int | None] = {}
     for name, axis in asked:
@@ -189,14 +187,13 @@ def is_open(dim: onnx.TensorShapeProto.Dimension) -> bool:
     return not (dim.HasField("dim_value") and dim.dim_value >= 0)
 
 
-def rebatch(model: onnx.ModelProto, batch: Batch, batch_size: int, given: shapes.Given) -> onnx.ModelProto:
+def rebatch(model: onnx.ModelProto, batch: Batch, batch_size: int) -> onnx.ModelProto:
     """Change the batch size of ``model`` in place, infer its shapes again, and return it.
 
     Args:
         model: The model with the shapes of the exported batch.
         batch: Its batch axes and exported batch size.
         batch_size: The new batch size.
-        given: Sizes of tensors whose shape depends on the data.
 
     Raises:
         InputError: there is no batch axis, or the exported batch is built in.
@@ -214,7 +211,7 @@ def rebatch(model: onnx.ModelProto, batch: Batch, batch_size: int, given: shapes
             f"export it with an open batch dimension, or use batch size {batch.exported}",
         )
     open_batch(model, batch, batch.reshapes, shapes.known_shapes(model.graph), batch_size)
-    return shapes.infer(model, given)
+    return shapes.infer(model)
 
 
 def open_batch(

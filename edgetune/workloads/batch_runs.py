@@ -98,7 +98,8 @@ def confirm(
     fixed = partial(fix_dimensions, batch_size=batch.exported or 1, dimensions=dimensions, batch=batch)
     light = fixed(without_weights(declared))
     values = find_values(fixed(declared), folder) if inputs_file is None and needs_runs(light) else ()
-    exact = _is_exact(light)
+    # 8-bit tensors of one batch may share their scale, others keep their outputs bit by bit
+    exact = not any(re.search("Quantize|Integer|QLinear", node.op_type) for node in nested_nodes(light.graph.node))
     draw = partial(_samples, light, dict(batch.axes), inputs_file, values)
     one, two, three, *others = draw(_SCALES if exact else _SCALES[:1] * 5)
     joined = [[one], [two], [one, two], [one, two, three], [three], *([one, other, three] for other in others)]
@@ -145,29 +146,28 @@ def _samples(
     Those of a user's file are its samples, of which all but the first have their elements in another order.
     """
     generator, count = np.random.default_rng(seed), len(scales)
-    shapes = {
-        name: tuple(count if axes.get(name) == axis else size for axis, size in enumerate(shape))
-        for name, shape, _ in input_specs(model)
-    }
-    found = {} if inputs_file else {each.name: each for each in fillings(model, values)}
-    arrays = {name: drawn(each, shapes[name], generator) for name, each in found.items()}
+    specs = [
+        (name, tuple(count if axes.get(name) == axis else size for axis, size in enumerate(shape)), dtype)
+        for name, shape, dtype in input_specs(model)
+    ]
+    found = {} if inputs_file else fillings(model, values)
+    arrays = {name: drawn(found[name], shape, dtype, generator) for name, shape, dtype in specs if not inputs_file}
     if inputs_file:
-        specs = [(name, shapes[name], dtype) for name, _, dtype in input_specs(model)]
         arrays = fit_inputs(inputs_file, specs, count, axes)
     feeds: list[Feed] = [{} for _ in scales]
     for name, array in arrays.items():
-        filling, axis = found.get(name), axes.get(name)
+        made, axis = found.get(name), axes.get(name)
         for index, (factor, shift) in enumerate(scales):
             own = array if axis is None else np.take(array, [index], axis)
             if axis is None:
                 pass
-            elif filling is None:
+            elif inputs_file:
                 own = generator.permuted(own.ravel()).reshape(own.shape) if index else own
-            elif filling.least is None:
+            elif made is None:
                 own = (own * factor + shift).astype(own.dtype)
                 if shift and own.size:  # the largest and the smallest, also of few
                     own.flat[-1], own.flat[0] = shift, factor + shift
-            elif (filling.least, filling.most) == (1, 1):
+            elif (made.least, made.most) == (1, 1):
                 ones = generator.random(own.shape) < _SHARE_OF_ONES
                 own = (ones if index < 3 else ~feeds[1][name].astype(bool)).astype(own.dtype)
             feeds[index][name] = own
@@ -196,7 +196,11 @@ def _compare(model: onnx.ModelProto, trial: _Trial) -> str:
         raise RunError(f"{error} with one, two and three samples along {trial.where}") from None
     with suppress(RunError):  # no user has values that large
         seen += [session.run(feed) for feed in feeds[6:]]
-    outputs = [runs for runs in zip(session.outputs, *seen, strict=True) if all(map(_is_array, runs[1:]))]
+    outputs = [
+        runs
+        for runs in zip(session.outputs, *seen, strict=True)
+        if all(isinstance(run, np.ndarray) for run in runs[1:])
+    ]
     if any(_differ(again, first) for again, first in zip(session.run(feeds[0]), seen[0], strict=True)):
         if not all(any(_layouts(one.shape, two.shape, three.shape)) for _, one, _, two, three, *_ in outputs):
             raise _RefutedError(f"the outputs are random, and not all grow in proportion to {trial.where}")
@@ -263,7 +267,7 @@ def _first_mixing(model: onnx.ModelProto, trial: _Trial, *, close: float) -> str
     found = dict(zip(session.outputs, zip(*seen, strict=True), strict=True)) if len(seen) > 5 else {}
     for node in model.graph.node:
         for runs in (found[name] for name in node.output if name in found):
-            floats = all(_is_array(run) and run.dtype.kind == "f" for run in runs)
+            floats = all(isinstance(run, np.ndarray) and run.dtype.kind == "f" for run in runs)
             if floats and (close < np.inf or runs[0].shape != runs[2].shape) and _judge(runs, close, trial.exact):
                 return f"node {node.name or node.output[0]!r} ({node.op_type})"
     return None
@@ -289,22 +293,19 @@ def _is_independent(session: Session, batch: Batch, base: Feed, others: Sequence
             for name, axis in batch.axes:
                 feed[name][(slice(None),) * axis + (slice(index, index + 1),)] = other[name]
             for was, now in zip(before, session.run(feed), strict=True):
-                if _is_array(was) and not np.array_equal(was, now, equal_nan=was.dtype.kind == "f"):
+                if isinstance(was, np.ndarray) and not np.array_equal(was, now, equal_nan=was.dtype.kind == "f"):
                     changed = True
-                    if was.shape != now.shape or not _is_of_one(was != now, index, count):
+                    own = was.shape == now.shape and any(
+                        [i for i, part in enumerate(_parts(was != now, axis, n, count)) if part.any()] == [index]
+                        for axis, size in enumerate(was.shape)
+                        for n in range(1, size // count + 1)
+                        if size % (n * count) == 0
+                    )
+                    if not own:  # it differs elsewhere than in the part of one sample, along any axis
                         return False
     except RunError as error:
         raise InputError(f"ONNX Runtime cannot run the network: {error}", "it may need real inputs") from None
     return changed
-
-
-def _is_of_one(differs: Array, index: int, count: int) -> bool:
-    """Return whether elements differ in the part of one sample alone, along any axis."""
-    for axis, size in enumerate(differs.shape):
-        for outer in (n for n in range(1, size // count + 1) if size % (n * count) == 0):
-            if [i for i, part in enumerate(_parts(differs, axis, outer, count)) if part.any()] == [index]:
-                return True
-    return False
 
 
 def _check_cost(declared: onnx.ModelProto, batch: Batch, dimensions: Mapping[str, int]) -> None:
@@ -357,13 +358,4 @@ def _difference(found: Array, expected: Array) -> float:
 
 
 def _differ(found: Any, expected: Any) -> bool:
-    return _is_array(found) and _is_array(expected) and _difference(found, expected) > 0
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray)
-
-
-def _is_exact(model: onnx.ModelProto) -> bool:
-    """Return whether samples of one batch keep their outputs bit by bit: 8-bit tensors may share their scale."""
-    return not any(re.search("Quantize|Integer|QLinear", node.op_type) for node in nested_nodes(model.graph.node))
+    return isinstance(found, np.ndarray) and isinstance(expected, np.ndarray) and _difference(found, expected) > 0

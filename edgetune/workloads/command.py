@@ -24,7 +24,7 @@ from edgetune.artifacts.profile import Task
 from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.processes.families import end_descendants, ended_peak_bytes, keep_descendants, kills
-from edgetune.workloads.markers import MarkedRuns, StepMarkers
+from edgetune.workloads.markers import MarkedRuns
 from edgetune.workloads.rounds import check_none_left, failed, program_name, start_advice, started
 from edgetune.workloads.torch_required import TimedSteps
 from edgetune.workloads.workload import RunOptions, Workload, WorkloadKind
@@ -124,7 +124,7 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
     keep_descendants()
     if options.step_pattern is None and not options.steps:
         return WholeRuns(words)
-    return MarkedRuns(words, StepMarkers() if options.step_pattern is None else options.step_pattern)
+    return MarkedRuns(words, options.step_pattern)
 
 
 class WholeRuns:

@@ -18,33 +18,10 @@ from typing import Any
 from edgetune.errors import InputError
 from edgetune.workloads.graphs import attributes, captured, known_shape
 from edgetune.workloads.lazy import onnx
-from edgetune.workloads.observed import NOTHING, Observation, body_prefix, path_of
+from edgetune.workloads.observed import Observation, path_of
 
 CONTROL_FLOW = ("If", "Loop", "Scan")
-_FEWEST = 1
 _COUNTER_AND_CONDITION = 2
-_ONCE = 1
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedGraph:
-    """The part of an observation that belongs to one graph: the main graph, or a body.
-
-    Args:
-        observed: Observation of the whole network.
-        prefix: Prefix of the graph's paths in the observation.
-    """
-
-    observed: Observation = NOTHING
-    prefix: str = ""
-
-    def value(self, name: str) -> onnx.ValueInfoProto | None:
-        """Return the observed type and shape of a tensor; ``None`` if it was not observed."""
-        return self.observed.value(self.prefix, name)
-
-    def body(self, node: onnx.NodeProto, attribute: str) -> ObservedGraph:
-        """Return the observation of a body of ``node``."""
-        return ObservedGraph(self.observed, body_prefix(path_of(self.prefix, node), attribute))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +33,7 @@ class EnclosingGraph:
         constants: Small values known before the network runs, by name.
         opsets: Operator sets of the model.
         ir_version: IR version of the model.
-        infer: Infers the shapes of a body in place, given the prefix of its paths.
+        infer: Infers the shapes of a body in place, given its observation.
         seen: The observation of the graph.
     """
 
@@ -64,8 +41,8 @@ class EnclosingGraph:
     constants: Mapping[str, Any]
     opsets: Any
     ir_version: int
-    infer: Callable[[onnx.ModelProto, str], onnx.ModelProto]
-    seen: ObservedGraph
+    infer: Callable[[onnx.ModelProto, Observation], onnx.ModelProto]
+    seen: Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +70,21 @@ def bodies(node: onnx.NodeProto, around: EnclosingGraph) -> tuple[Body, ...]:
     The result is empty for a ``Loop`` of unknown trip count and for a body with unknown inputs or shapes.
     """
     try:
-        found = _bodies(node, around)
+        if node.op_type == "If":
+            taken = around.constants.get(node.input[0])
+            names = ("then_branch", "else_branch")
+            chosen = names if taken is None else (names[0] if bool(taken.ravel()[0]) else names[1],)
+            found = [_body(node, name, around, {}, 1) for name in chosen]
+        else:
+            bound, repeats = _loop(node, around) if node.op_type == "Loop" else _scan(node, around)
+            found = [] if repeats is None else [_body(node, "body", around, bound, repeats)]
     except (InputError, KeyError, IndexError):  # the body does not fit its node, or shapes are unknown
         return ()
     return tuple(body for body in found if body.runs is None or body.runs > 0)
 
 
-def _bodies(node: onnx.NodeProto, around: EnclosingGraph) -> tuple[Body, ...]:
-    graphs = {attribute.name: attribute.g for attribute in node.attribute if attribute.HasField("g")}
-    if node.op_type == "If":
-        taken = around.constants.get(node.input[0])
-        names = ("then_branch", "else_branch")
-        chosen = names if taken is None else (names[0] if bool(taken.ravel()[0]) else names[1],)
-        return tuple(_body(node, name, around, {}, _ONCE) for name in chosen)
-    graph = graphs["body"]
-    bound, repeats = _loop(node, graph, around) if node.op_type == "Loop" else _scan(node, graph, around)
-    return (_body(node, "body", around, bound, repeats),) if repeats is not None else ()
+def _graph(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
+    return {attribute.name: attribute.g for attribute in node.attribute}[name]
 
 
 def is_settled(node: onnx.NodeProto, around: EnclosingGraph) -> bool:
@@ -121,8 +97,10 @@ def is_settled(node: onnx.NodeProto, around: EnclosingGraph) -> bool:
         return True
     if not node.input or node.input[0] not in around.constants:
         return False
-    graph = next((attribute.g for attribute in node.attribute if attribute.name == "body"), None)
-    return graph is None or (_goes_on(graph) and _states_keep_shape(node, around))
+    if node.op_type == "If":
+        return True
+    found = bodies(node, around)
+    return bool(found) and _goes_on(_graph(node, "body")) and _states_keep_shape(node, found[0], around)
 
 
 def _goes_on(graph: onnx.GraphProto) -> bool:
@@ -144,12 +122,8 @@ def _goes_on(graph: onnx.GraphProto) -> bool:
     return False
 
 
-def _states_keep_shape(node: onnx.NodeProto, around: EnclosingGraph) -> bool:
-    found = bodies(node, around)
-    if not found:
-        return False
-    states = len(node.input) - 2
-    kinds = [value.type.tensor_type for value in found[0].model.graph.output[1 : 1 + states]]
+def _states_keep_shape(node: onnx.NodeProto, body: Body, around: EnclosingGraph) -> bool:
+    kinds = [value.type.tensor_type for value in body.model.graph.output[1 : len(node.input) - 1]]
     starts = [around.values[name].type.tensor_type if name in around.values else None for name in node.input[2:]]
     return all(start is None or kind.shape == start.shape for kind, start in zip(kinds, starts, strict=False))
 
@@ -157,121 +131,83 @@ def _states_keep_shape(node: onnx.NodeProto, around: EnclosingGraph) -> bool:
 def output_values(node: onnx.NodeProto, found: tuple[Body, ...]) -> list[onnx.ValueInfoProto]:
     """Return type and shape of each output of a control-flow node that its bodies determine."""
     settled: dict[str, onnx.ValueInfoProto] = {}
+    sliced = 2 if node.op_type == "Loop" else int(attributes(node).get("num_scan_inputs", 0))
     for body in found:
-        outputs = body.model.graph.output
-        states = _state_count(node)
-        made = outputs[1:] if node.op_type == "Loop" else outputs
-        for index, (name, value) in enumerate(zip(node.output, made, strict=False)):
+        outputs = body.model.graph.output[node.op_type == "Loop" :]
+        for index, (name, value) in enumerate(zip(node.output, outputs, strict=False)):
             dims = known_shape(value)
             if not name or dims is None:
                 settled.pop(name, None)
                 continue
-            copy = onnx.ValueInfoProto(name=name)
-            copy.type.CopyFrom(value.type)
-            if states is not None and index >= states:  # one slice per run of the body
-                _set_shape(copy, [body.repeats, *dims])
-            if body is not found[0] and (name not in settled or settled[name].type != copy.type):
+            if node.op_type != "If" and index >= len(node.input) - sliced:  # behind the states, one slice per run
+                dims = (body.repeats, *dims)
+            made = onnx.helper.make_tensor_value_info(name, value.type.tensor_type.elem_type, dims)
+            if body is not found[0] and (name not in settled or settled[name].type != made.type):
                 settled.pop(name, None)
                 continue
-            settled[name] = copy
+            settled[name] = made
     return list(settled.values())
 
 
-def _state_count(node: onnx.NodeProto) -> int | None:
-    """Return the number of state outputs, which precede the scan outputs (one slice per run); ``None`` for ``If``."""
-    if node.op_type == "If":
-        return None
-    if node.op_type == "Loop":
-        return len(node.input) - 2
-    return len(node.input) - _scanned(node)
+Bound = dict[str, "onnx.ValueInfoProto"]
 
 
-def _scanned(node: onnx.NodeProto) -> int:
-    """Return the number of sliced inputs of a ``Scan``.
+def _loop(node: onnx.NodeProto, around: EnclosingGraph) -> tuple[Bound, int | None]:
+    """Return type and shape of each input of a ``Loop``'s body, and the trip count; ``None`` if unknown or 0.
+
+    The trip count is the observed mean, else the constant.
+    """
+    graph, inside = _graph(node, "body"), around.seen.body(node, "body")
+    trips = around.constants.get(node.input[0])
+    count = 0 if trips is None else int(trips.ravel()[0])
+    if runs := around.seen.runs.get(path_of(around.seen.prefix, node)):
+        count = round(inside.runs_of(graph) / runs)
+    if count < 1:
+        return {}, None
+    names = [value.name for value in graph.input]
+    bound: Bound = {
+        names[0]: onnx.helper.make_tensor_value_info(names[0], onnx.TensorProto.INT64, []),
+        names[1]: onnx.helper.make_tensor_value_info(names[1], onnx.TensorProto.BOOL, []),
+    }
+    for name, outer in zip(names[2:], node.input[2:], strict=True):
+        bound[name] = inside.value(name) or around.values[outer]
+    return bound, count
+
+
+def _scan(node: onnx.NodeProto, around: EnclosingGraph) -> tuple[Bound, int | None]:
+    """Return type and shape of each input of a ``Scan``'s body, and the number of slices.
 
     Raises:
         KeyError: the attribute ``num_scan_inputs`` is missing.
     """
-    return int(attributes(node)["num_scan_inputs"])
-
-
-def _loop(
-    node: onnx.NodeProto, graph: onnx.GraphProto, around: EnclosingGraph
-) -> tuple[dict[str, onnx.ValueInfoProto | None], int | None]:
-    """Return type and shape of each input of a ``Loop``'s body, and the trip count; ``None`` if unknown or 0."""
-    trips = _trips(node, graph, around)
-    if trips is None or trips < _FEWEST:
-        return {}, None
-    names = [value.name for value in graph.input]
-    bound: dict[str, onnx.ValueInfoProto | None] = {
-        names[0]: onnx.helper.make_tensor_value_info(names[0], onnx.TensorProto.INT64, []),
-        names[1]: onnx.helper.make_tensor_value_info(names[1], onnx.TensorProto.BOOL, []),
-    }
-    inside = around.seen.body(node, "body")
-    for name, outer in zip(names[2:], node.input[2:], strict=True):
-        bound[name] = inside.value(name) or around.values[outer]
-    return bound, trips
-
-
-def _trips(node: onnx.NodeProto, graph: onnx.GraphProto, around: EnclosingGraph) -> int | None:
-    """Return the trip count of a ``Loop``: the observed mean, else the constant; ``None`` if unknown."""
-    path, seen = path_of(around.seen.prefix, node), around.seen.observed
-    if runs := seen.runs.get(path):
-        return round(seen.body_runs(body_prefix(path, "body"), graph) / runs)
-    trips = around.constants.get(node.input[0]) if node.input[0] else None
-    return None if trips is None else int(trips.ravel()[0])
-
-
-def _scan(
-    node: onnx.NodeProto, graph: onnx.GraphProto, around: EnclosingGraph
-) -> tuple[dict[str, onnx.ValueInfoProto | None], int | None]:
-    """Return type and shape of each input of a ``Scan``'s body, and the number of slices."""
     axes = attributes(node).get("scan_input_axes", ())
-    states = len(node.input) - _scanned(node)
-    bound: dict[str, onnx.ValueInfoProto | None] = {}
+    states = len(node.input) - int(attributes(node)["num_scan_inputs"])
+    bound: Bound = {}
     repeats = None
-    for index, (value, outer) in enumerate(zip(graph.input, node.input, strict=True)):
+    for index, (value, outer) in enumerate(zip(_graph(node, "body").input, node.input, strict=True)):
         found = around.values[outer]
         if index >= states:
             dims = [dim.dim_value for dim in found.type.tensor_type.shape.dim]
             repeats = dims.pop(axes[index - states] if axes else 0)
-            part = onnx.ValueInfoProto(name=value.name)
-            part.type.CopyFrom(found.type)
-            _set_shape(part, dims)
-            found = part
+            found = onnx.helper.make_tensor_value_info(value.name, found.type.tensor_type.elem_type, dims)
         bound[value.name] = found
     return bound, repeats
 
 
-def _body(
-    node: onnx.NodeProto,
-    name: str,
-    around: EnclosingGraph,
-    bound: Mapping[str, onnx.ValueInfoProto | None],
-    repeats: int,
-) -> Body:
-    graph = {attribute.name: attribute.g for attribute in node.attribute}[name]
+def _body(node: onnx.NodeProto, name: str, around: EnclosingGraph, bound: Bound, repeats: int) -> Body:
+    graph, inside = _graph(node, name), around.seen.body(node, name)
     model = onnx.ModelProto(ir_version=around.ir_version, opset_import=around.opsets)
     model.graph.CopyFrom(graph)
     del model.graph.input[:]
     for inner, value in bound.items():
-        if value is not None:
-            entry = model.graph.input.add()
-            entry.CopyFrom(value)
-            entry.name = inner
+        entry = model.graph.input.add()
+        entry.CopyFrom(value)
+        entry.name = inner
     outer = captured(graph)
     for outside in sorted(outer):
         if outside in around.constants:
             model.graph.initializer.append(onnx.numpy_helper.from_array(around.constants[outside], outside))
         else:
             model.graph.input.append(around.values[outside])
-    inside = around.seen.body(node, name)
-    runs = inside.observed.body_runs(inside.prefix, graph) if around.seen.observed else None
-    return Body(name, around.infer(model, inside.prefix), repeats, frozenset(outer), runs)
-
-
-def _set_shape(value: onnx.ValueInfoProto, dims: list[int]) -> None:
-    shape = value.type.tensor_type.shape
-    del shape.dim[:]
-    for size in dims:
-        shape.dim.add(dim_value=size)
+    runs = inside.runs_of(graph) if around.seen else None
+    return Body(name, around.infer(model, inside), repeats, frozenset(outer), runs)

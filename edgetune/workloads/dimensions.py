@@ -8,7 +8,7 @@ guessed. Then shapes are inferred through the graph, including the arithmetic th
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -47,9 +47,8 @@ def fix_dimensions(
     Args:
         model: With or without weights.
         batch_size: Samples per minibatch; 1 for a network without a batch axis.
-        dimensions: Sizes of the other open dimensions by symbol (``sequence``) or by axis (``input_ids:1``), also of
-            tensors inside the graph whose shape depends on the data (``selected:0``). Names with past or cache may have
-            size 0, an empty key-value cache.
+        dimensions: Sizes of the other open dimensions by symbol (``sequence``) or by axis (``input_ids:1``). Names with
+            past or cache may have size 0, an empty key-value cache.
         batch: Its batch; ``None`` for the one that a symbol names, and without it as exported, for ``batch_size``.
 
     Raises:
@@ -110,32 +109,29 @@ class _Declared:
     Args:
         light: The graph.
         sizes: Sizes of open dimensions.
-        inside: Sizes of tensors that nodes compute.
         exported: The graph with its shapes, if nothing is open besides ``sizes``; computed once.
     """
 
     light: onnx.ModelProto
     sizes: Mapping[str, int]
-    inside: shapes.Given
     exported: onnx.ModelProto | None = None
 
     @classmethod
     def of(cls, model: onnx.ModelProto, dimensions: Mapping[str, int]) -> _Declared:
         for name, size in dimensions.items():
-            if size < 0 or (size == 0 and not _may_be_empty(name)):
+            if size < 0 or (size == 0 and not any(word in name.lower() for word in _MAY_BE_EMPTY)):
                 raise InputError(f"dimension {name!r} must be at least 1, not {size}", f"e.g. --dim {name}=128")
         light = shapes.without_weights(model)
         if light.functions:
             light = onnx.inliner.inline_local_functions(light)
-        made = {name for node in light.graph.node for name in node.output if name}
-        _reject_unknown_names(data_inputs(light), dimensions, made)
-        return cls(light, dimensions, _inside(dimensions, made))
+        _reject_unknown_names(data_inputs(light), dimensions)
+        return cls(light, dimensions)
 
     def fixed(self, batch_size: int, batch: Batch | None) -> onnx.ModelProto:
         batch = batch or said(data_inputs(self.light), None) or replace(_AS_EXPORTED, exported=batch_size)
         if batch.exported is not None:
             found = self.at({})
-            return found if batch_size == batch.exported else rebatch(found, batch, batch_size, self.inside)
+            return found if batch_size == batch.exported else rebatch(found, batch, batch_size)
         inputs = data_inputs(self.light)
         names = {dimension_name(inputs, place) for place in batch.axes}
         for name in names & set(self.sizes):
@@ -155,10 +151,19 @@ class _Declared:
         sizes = {**self.sizes, **further}
         still_open = [(value, axis) for value in data_inputs(found) for axis in _fix_input(value, sizes)]
         if still_open:
-            _refuse_open(still_open, _open_first(self.light, self.sizes))
-        _fix_defaults(found.graph)
-        _substitute(found, {name: size for name, size in sizes.items() if ":" not in name})
-        shapes.infer(found, self.inside)
+            _refuse_open(still_open)
+        defaults = {weight.name: weight for weight in found.graph.initializer}
+        for value in found.graph.input:
+            if value.name in defaults:
+                dims = [onnx.TensorShapeProto.Dimension(dim_value=size) for size in defaults[value.name].dims]
+                value.type.tensor_type.shape.CopyFrom(onnx.TensorShapeProto(dim=dims))
+        for dim in (d for v in (*found.graph.value_info, *found.graph.output) for d in v.type.tensor_type.shape.dim):
+            size = _size_of(dim.dim_param, sizes) if dim.dim_param else None
+            if size is not None:
+                dim.dim_value = size
+            elif dim.HasField("dim_value") and is_open(dim):
+                dim.Clear()
+        shapes.infer(found)
         if not further:
             self.exported = found
         return found
@@ -180,20 +185,6 @@ def _put_back(light: onnx.ModelProto, model: onnx.ModelProto) -> onnx.ModelProto
     fixed.ClearField("opset_import")
     fixed.opset_import.extend(light.opset_import)
     return fixed
-
-
-def _inside(dimensions: Mapping[str, int], made: Set[str]) -> dict[str, dict[int, int]]:
-    """Return the given sizes of tensors that nodes compute, by name and axis."""
-    found: dict[str, dict[int, int]] = {}
-    for place, size in dimensions.items():
-        name, _, axis = place.rpartition(":")
-        if name in made and axis.isdecimal():
-            found.setdefault(name, {})[int(axis)] = size
-    return found
-
-
-def _may_be_empty(name: str) -> bool:
-    return any(word in name.lower() for word in _MAY_BE_EMPTY)
 
 
 def input_specs(model: onnx.ModelProto) -> list[tuple[str, tuple[int, ...], str]]:
@@ -251,17 +242,6 @@ def _fix_input(value: onnx.ValueInfoProto, sizes: Mapping[str, int]) -> list[int
     return still_open
 
 
-def _fix_defaults(graph: onnx.GraphProto) -> None:
-    """Set the shape of each input that has a default value to the shape of that default."""
-    weights = {weight.name: weight for weight in graph.initializer}
-    for value in graph.input:
-        if value.name in weights:
-            shape = value.type.tensor_type.shape
-            del shape.dim[:]
-            for size in weights[value.name].dims:
-                shape.dim.add(dim_value=size)
-
-
 def _size_of(symbol: str, sizes: Mapping[str, int]) -> int | None:
     """Return the size of a symbol or of a sum of symbols, as in ``past_sequence + sequence``."""
     if symbol in sizes:
@@ -277,22 +257,10 @@ _EXAMPLE, _IMAGE_EXAMPLE = 128, 224
 _IMAGE_RANK, _FIRST_SIDE = 4, 2
 
 
-def _open_first(model: onnx.ModelProto, sizes: Mapping[str, int]) -> list[str]:
-    """Return the inputs whose first axis is open and has no size."""
-    first = [(value.name, dim) for value in data_inputs(model) for dim in value.type.tensor_type.shape.dim[:1]]
-    return [
-        name
-        for name, dim in first
-        if is_open(dim) and f"{name}:0" not in sizes and _size_of(dim.dim_param, sizes) is None
-    ]
+def _refuse_open(places: Sequence[tuple[onnx.ValueInfoProto, int]]) -> None:
+    """Raise one ``InputError`` for all open dimensions, given as inputs with their open axis.
 
-
-def _refuse_open(places: Sequence[tuple[onnx.ValueInfoProto, int]], firsts: Sequence[str] = ()) -> None:
-    """Raise one ``InputError`` for all open dimensions.
-
-    Args:
-        places: Inputs with their open axis.
-        firsts: Inputs whose first axis may be the batch, since one batch may have a name for each input.
+    A first axis may be the batch, and one batch may have a name for each input.
     """
     found: dict[str, dict[int, str]] = {}
     words: dict[str, int] = {}
@@ -307,7 +275,7 @@ def _refuse_open(places: Sequence[tuple[onnx.ValueInfoProto, int]], firsts: Sequ
     for name, axes in found.items():
         listed = " and".join(f"{symbol} (axis {axis})" for axis, symbol in axes.items())
         told.append(f"input {name!r} has {'open dimensions' if len(axes) > 1 else 'an open dimension'}{listed}")
-    batch = " ".join(f"--batch-axis {shlex.quote(name)}=0" for name in firsts or [places[0][0].name])
+    batch = " ".join(f"--batch-axis {shlex.quote(value.name)}=0" for value, axis in places if not axis)
     sizes = "the size you mean" if len(words) == 1 else "the sizes you mean"
     raise InputError(
         "; ".join(told),
@@ -318,26 +286,14 @@ def _refuse_open(places: Sequence[tuple[onnx.ValueInfoProto, int]], firsts: Sequ
     )
 
 
-def _reject_unknown_names(inputs: list[onnx.ValueInfoProto], dimensions: Mapping[str, int], made: Set[str]) -> None:
+def _reject_unknown_names(inputs: list[onnx.ValueInfoProto], dimensions: Mapping[str, int]) -> None:
     known: set[str] = set()
     for value in inputs:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if is_open(dim):
                 known |= {f"{value.name}:{axis}"} | ({dim.dim_param} if dim.dim_param else set())
                 known |= {term.strip() for term in dim.dim_param.split("+") if not term.strip().isdecimal()} - {""}
-    inner = _inside(dimensions, made)
     for name in dimensions:
-        if name not in known and name.rpartition(":")[0] not in inner:
+        if name not in known:
             listed = f"open dimensions: {', '.join(sorted(known)) or 'none; all its dimensions are fixed'}"
             raise InputError(f"the model has no open dimension {name!r}", nearest(name, known, listed=listed))
-
-
-def _substitute(model: onnx.ModelProto, sizes: Mapping[str, int]) -> None:
-    """Replace symbols by their sizes in the shapes that the exporter stored; clear negative sizes."""
-    for value in (*model.graph.value_info, *model.graph.output):
-        for dim in value.type.tensor_type.shape.dim:
-            size = _size_of(dim.dim_param, sizes) if dim.dim_param else None
-            if size is not None:
-                dim.dim_value = size
-            elif dim.HasField("dim_value") and is_open(dim):
-                dim.Clear()

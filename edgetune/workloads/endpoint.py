@@ -184,7 +184,11 @@ def with_requests(
         InputError: the options are given for another kind of workload.
     """
     given = {"model": model, "prompt": prompt, "output": output, "arrivals": arrivals}
-    asked = {name: _written(value) for name, value in given.items() if value is not None}
+    asked = {
+        name: str(value) if isinstance(value, str | int) else ",".join(map(str, value))
+        for name, value in given.items()
+        if value is not None
+    }
     if prompts is not None:
         asked["prompts"] = str(Path(prompts).absolute())
     if not asked:
@@ -195,10 +199,6 @@ def with_requests(
         raise InputError(message, "leave them out, or give the address of a server: http://127.0.0.1:8080/v1")
     bare, _, fragment = reference.partition("#")
     return f"{bare}#{urlencode({**dict(parse_qsl(fragment)), **asked})}"
-
-
-def _written(value: str | int | Sequence[int]) -> str:
-    return str(value) if isinstance(value, str | int) else ",".join(map(str, value))
 
 
 def load(reference: str) -> Workload:

@@ -142,19 +142,12 @@ class Client:
                 break
             except _RefusedError as error:
                 self.route = _another(self.route, error)
-        if answer.counted != "server":
-            self.route = self._count(answer)
+        tokens = None if answer.counted == "server" else count_tokens(self._endpoint, answer.text)
+        if tokens is not None:  # the server's tokenizer counts
+            prompt = None if self._prompts else count_tokens(self._endpoint, self._prompt())
+            prompt_tokens = math.nan if prompt is None else float(prompt)
+            self.route = replace(self.route, chunk_tokens=tokens / answer.output_tokens, prompt_tokens=prompt_tokens)
         return self.route
-
-    def _count(self, answer: Answer) -> Route:
-        """Return the route with what the server's tokenizer counts, if it has one."""
-        tokens, prompt = count_tokens(self._endpoint, answer.text), None
-        if tokens is None:
-            return self.route
-        if not self._prompts:
-            prompt = count_tokens(self._endpoint, self._prompt())
-        prompt_tokens = math.nan if prompt is None else float(prompt)
-        return replace(self.route, chunk_tokens=tokens / answer.output_tokens, prompt_tokens=prompt_tokens)
 
     def ask(self, begun_s: float | None = None) -> Answer:
         """Send a request and wait for the whole answer.
@@ -332,7 +325,7 @@ def _answer(
     told = float(prompt) if type(prompt) is int and 0 <= prompt < 1 << 40 else route.prompt_tokens
     token_s = math.nan if bunched or tokens < 2 else (arrivals[-1] - arrivals[0]) / (tokens - 1)
     ttft_s = math.nan if bunched else arrivals[0] - begun_s
-    own_ttft_s, own_token_s = _own_s(timings)
+    own_ttft_s, own_token_s = (_positive(timings.get(name)) / 1e3 for name in _OWN_MS)
     return Answer(
         ttft_s, token_s, told, tokens, counted, float(bunched), own_ttft_s, own_token_s, end_ns, chunks, "".join(said)
     )
@@ -353,17 +346,13 @@ def _choice(event: Mapping[str, Any]) -> Mapping[str, Any]:
     return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
 
 
-def _own_s(timings: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the time of the prompt and of a token, s, that llama.cpp sends; NaN for what is missing.
+_OWN_MS = "prompt_ms", "predicted_per_token_ms"
+"""Names of the time of the prompt and of a token that llama.cpp sends, ms.
+https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md"""
 
-    The names are those of https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md.
-    """
 
-    def positive(name: str) -> float:
-        value = timings.get(name)
-        return float(value) if isinstance(value, int | float) and 0 < value < 1e12 else math.nan
-
-    return positive("prompt_ms") / 1e3, positive("predicted_per_token_ms") / 1e3
+def _positive(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and 0 < value < 1e12 else math.nan
 
 
 def _malformed(endpoint: Endpoint, line: bytes) -> InputError:

@@ -83,7 +83,9 @@ class StartedServer:
     def __init__(self, command: str, endpoint: Endpoint, values: Mapping[str, Any], limit_s: float) -> None:
         words = split(command, _START_KNOWN)
         if "port" in placeholders(words):
-            endpoint = replace(endpoint, port=_free_port())
+            with socket.socket() as found:
+                found.bind(("127.0.0.1", 0))
+                endpoint = replace(endpoint, port=found.getsockname()[1])
         elif _listens(endpoint):
             raise InputError(
                 f"--start: another program listens at {endpoint.url}", "end it, leave --start out, or use {port}"
@@ -146,10 +148,9 @@ def listening(endpoint: Endpoint) -> list[int]:
 
 def _ready(endpoint: Endpoint) -> bool:
     """Return whether the server answers ``/health`` with 200 or, without that route, the list of models."""
-    health = _status(endpoint, "/health")
-    if health in _NO_ROUTE:
-        return _status(endpoint, endpoint.path + "/models") not in (None, *_NOT_YET)
-    return health == 200
+    if (health := _status(endpoint, "/health")) not in _NO_ROUTE:
+        return health == 200
+    return _status(endpoint, endpoint.path + "/models") not in (None, *_NOT_YET)
 
 
 def _status(endpoint: Endpoint, path: str) -> int | None:
@@ -163,13 +164,6 @@ def _status(endpoint: Endpoint, path: str) -> int | None:
         return None
     finally:
         connection.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def _listens(endpoint: Endpoint) -> bool:

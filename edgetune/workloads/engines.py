@@ -74,10 +74,6 @@ class BuiltEngine:
     cached: bool
     note: str = ""
 
-    def columns(self) -> dict[str, Any]:
-        """Return the columns of a profile's row."""
-        return {"build_s": self.build_s, "engine_bytes": self.engine_bytes}
-
 
 class BuiltStep:
     """A step whose engine was built before it; ``columns`` tells how long that took."""
@@ -92,16 +88,16 @@ class BuiltStep:
 
     def columns(self) -> dict[str, Any]:
         """Return further columns of a profile's row."""
-        return self.built.columns()
+        return {"build_s": self.built.build_s, "engine_bytes": self.built.engine_bytes}
 
 
-def engine_folder(*parts: str) -> Path:
+def engine_folder() -> Path:
     """Return a folder for built engines after creating it.
 
     Raises:
         DeviceError: it cannot be created.
     """
-    folder = user_folder("cache", "engines", *parts)
+    folder = user_folder("cache", "engines", "tensorrt")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -9,8 +9,9 @@ Checks the file that a reference to a workload names.
 
 import ast
 import os
+import re
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +21,6 @@ from edgetune.choices import closest
 from edgetune.errors import InputError
 
 _HEAD_BYTES = 16
-_LARGEST_HEADER_BYTES = 100 << 20
-"""Limit of a safetensors header, set by the format."""
 ENGINE_MARKS = (b"ptrt", b"ftrt")
 """First bytes of engines of TensorRT 8 to 10."""
 EXAMPLE = "examples/train_tiny.py"
@@ -35,39 +34,29 @@ class ForeignKind:
         what: What the file is, as in ``net.pt is ...``.
         hint: How to convert it; ``{file}`` stands for the file and ``{onnx}`` for the ONNX file to write.
         endings: Endings of the file's name, in lower case, used if no mark decides.
-        mark: Returns whether the first bytes are of this kind.
-        archive: Returns whether the names in a zip archive, without its root folder, are of this kind.
-        folder: Returns whether the names in a folder are of this kind.
+        mark: Its first bytes, as a regular expression.
+        names: Names in a zip archive, without its root folder, or in a folder: all of one of these sets.
     """
 
     what: str
     hint: str
     endings: tuple[str, ...] = ()
-    mark: Callable[[bytes], bool] = lambda _: False
-    archive: Callable[[frozenset[str]], bool] = lambda _: False
-    folder: Callable[[frozenset[str]], bool] = lambda _: False
+    mark: bytes | None = None
+    names: tuple[frozenset[str], ...] = ()
 
 
-def _starts(*marks: bytes) -> Callable[[bytes], bool]:
-    return lambda head: head.startswith(marks)
-
-
-def _at_4(mark: bytes) -> Callable[[bytes], bool]:
-    """Return a test for the file identifier ``mark`` of a FlatBuffers file, at offset 4."""
-    return lambda head: head[4:8] == mark
-
-
-def _is_safetensors(head: bytes) -> bool:
-    return head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= _LARGEST_HEADER_BYTES
+def _all(*names: str) -> frozenset[str]:
+    return frozenset(names)
 
 
 _TORCH_EXPORT = "torch.onnx.export(model, (example,), '{onnx}')"
+_EXPORT_THERE = "export the model to ONNX where it was made"
 
 TABLE = ForeignKind(
     "a table, not an ONNX model",
     "to search it: edgetune search {file}; to look its points up: --device recorded:{file}, and the network's name",
     (".parquet", ".csv"),
-    mark=_starts(b"PAR1"),
+    rb"PAR1",
 )
 """A table of edgetune, which ``edgetune search`` takes in the place of a network."""
 
@@ -75,78 +64,69 @@ KINDS: Sequence[ForeignKind] = (
     ForeignKind(
         "a program of torch.export without the ending .pt2",
         "give its name that ending: .pt2",
-        archive=lambda names: "archive_format" in names or "serialized_exported_program.json" in names,
+        names=(_all("archive_format"), _all("serialized_exported_program.json")),
     ),
     ForeignKind(
         "a TorchScript program",
         "export it to ONNX: torch.onnx.export(torch.jit.load('{file}'), (example,), '{onnx}', dynamo=False)",
         (".torchscript", ".ptl"),
-        archive=lambda names: "constants.pkl" in names and "data.pkl" in names,
+        names=(_all("constants.pkl", "data.pkl"),),
     ),
     ForeignKind(
         "a PyTorch checkpoint: weights, and no graph to run them by",
         f"load it in the script that defines the model, and export that: {_TORCH_EXPORT}",
         (".pt", ".pth", ".ckpt"),
-        mark=_starts(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19"),  # PyTorch's magic number, pickled, before version 1.6
-        archive=lambda names: "data.pkl" in names,
+        re.escape(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19"),  # PyTorch's number, pickled, before version 1.6
+        (_all("data.pkl"),),
     ),
     ForeignKind(
         "a TensorRT engine without the ending .engine",
         "give its name that ending: .engine",
-        mark=_starts(*ENGINE_MARKS),
+        mark=b"|".join(ENGINE_MARKS),
     ),
     ForeignKind(
         "a TensorFlow Lite model",
         "convert it to ONNX: python -m tf2onnx.convert --tflite {file} --output {onnx}",
         (".tflite", ".lite"),
-        mark=_at_4(b"TFL3"),
+        rb"....TFL3",
     ),
     ForeignKind(
         "a network in ONNX Runtime's own format",
         "name the ONNX file that it was converted from",
         (".ort",),
-        mark=_at_4(b"ORTM"),
+        rb"....ORTM",
     ),
     ForeignKind(
         "a model of llama.cpp",
         "what its configuration costs: edgetune roofline llm:config.json; to measure it, export the model to ONNX",
         (".gguf",),
-        mark=_starts(b"GGUF"),
+        rb"GGUF",
     ),
     ForeignKind(
         "a Keras model",
         "export it to ONNX: keras.saving.load_model('{file}').export('{onnx}', format='onnx')",
         (".h5", ".hdf5", ".keras"),
-        mark=_starts(b"\x89HDF\r\n\x1a\n"),
-        archive=lambda names: {"config.json", "model.weights.h5"} <= names,
+        rb"\x89HDF\r\n\x1a\n",
+        (_all("config.json", "model.weights.h5"),),
     ),
     ForeignKind(
         "a file of weights, and no graph to run them by",
         f"load it into the model that it belongs to, and export that: {_TORCH_EXPORT}",
         (".safetensors",),
-        mark=_is_safetensors,
+        rb"(?!\0{4})....\0{4}\{",  # the length of a header, of at most 100 MB by the format
     ),
     ForeignKind(
         "a TensorFlow model",
         "convert it to ONNX: python -m tf2onnx.convert --saved-model {file} --output {onnx}",
-        folder=lambda names: "saved_model.pb" in names,
+        names=(_all("saved_model.pb"),),
     ),
     ForeignKind(
         "a model of Hugging Face",
         "export it to ONNX: optimum-cli export onnx --model {file} {onnx}",
-        folder=lambda names: "config.json" in names and any(name.endswith((".safetensors", ".bin")) for name in names),
+        names=(_all("config.json", "*.safetensors"), _all("config.json", "*.bin")),
     ),
-    ForeignKind(
-        "a Core ML model",
-        "export the model to ONNX where it was made",
-        (".mlmodel", ".mlpackage"),
-        folder=lambda names: "Manifest.json" in names and "Data" in names,
-    ),
-    ForeignKind(
-        "an OpenVINO model",
-        "export the model to ONNX where it was made",
-        (".xml",),
-    ),
+    ForeignKind("a Core ML model", _EXPORT_THERE, (".mlmodel", ".mlpackage"), names=(_all("Manifest.json", "Data"),)),
+    ForeignKind("an OpenVINO model", _EXPORT_THERE, (".xml",)),
     TABLE,
     ForeignKind(
         "a notebook",
@@ -164,26 +144,23 @@ def foreign_kind(path: Path, *, by_name: bool) -> ForeignKind | None:
         path: The file or folder.
         by_name: Whether the ending decides if the content does not.
     """
-    head, archive, folder = b"", frozenset[str](), frozenset[str]()
-    with suppress(OSError):
+    head, names = b"", set[str]()
+    with suppress(OSError, zipfile.BadZipFile, NotImplementedError, ValueError):
         if path.is_dir():
-            folder = frozenset(child.name for child in path.iterdir())
+            names = {child.name for child in path.iterdir()}
+            names |= {f"*{child.suffix}" for child in path.iterdir()}
         elif path.is_file():
             with path.open("rb") as stream:
                 head = stream.read(_HEAD_BYTES)
-    if head.startswith(b"PK"):
-        with suppress(OSError, zipfile.BadZipFile, NotImplementedError, ValueError), zipfile.ZipFile(path) as opened:
-            archive = frozenset(_within(name) for name in opened.namelist())
+            if head.startswith(b"PK"):
+                with zipfile.ZipFile(path) as opened:  # PyTorch adds a root folder
+                    names = {each.partition("/")[2] if each.count("/") == 1 else each for each in opened.namelist()}
     for kind in KINDS:
-        if kind.mark(head) or kind.archive(archive) or kind.folder(folder):
+        marked = kind.mark is not None and re.match(kind.mark, head, re.DOTALL)
+        if marked or any(each <= names for each in kind.names):
             return kind
     named = (kind for kind in KINDS if by_name and path.name.lower().endswith(kind.endings))
     return next(named, None)
-
-
-def _within(name: str) -> str:
-    """Return a name in an archive without the root folder that PyTorch adds."""
-    return name.partition("/")[2] if name.count("/") == 1 else name
 
 
 def refuse_foreign(path: Path, reference: str, *, by_name: bool = False) -> None:
@@ -205,19 +182,6 @@ def is_script(path: Path) -> bool:
     except (OSError, SyntaxError, ValueError):
         return False  # executing the file reports the error with its line
     return not any(_may_bind(node) for node in ast.walk(tree))
-
-
-def refuse_script(path: Path, reference: str) -> None:
-    """Refuse a Python file that defines no ``make``.
-
-    Raises:
-        InputError: the file defines no ``make``.
-    """
-    if is_script(path):
-        raise InputError(
-            f"{reference} does not define make(batch_size): it is a script, which profile and interleave run as it is",
-            f"put its step into make(batch_size) as {EXAMPLE} does",
-        )
 
 
 def _may_bind(node: ast.AST) -> bool:
@@ -242,9 +206,21 @@ def require_file(reference: str) -> Path:
     try:
         if path.is_dir():
             refuse_foreign(path, reference, by_name=True)
-            raise InputError(f"{reference} is a folder, not a model", _folder_hint(path))
+            hint = "edgetune schedule run runs a prepared network; measure its layers: edgetune schedule profile "
+            files = sorted(path.glob("*.onnx"))
+            other = f"name the ONNX file in it: {files[0]}" if files else "name an ONNX file"
+            prepared = (path / "manifest.json").is_file()
+            raise InputError(f"{reference} is a folder, not a model", f"{hint}{path}" if prepared else other)
         if not path.exists():
-            raise InputError(f"there is no file {reference}", _missing_hint(reference))
+            from edgetune.workloads import zoo
+
+            near = closest(reference, zoo.NETWORKS, likeness=0.8)
+            raise InputError(
+                f"there is no file {reference}",
+                f"for the network of the zoo write {zoo.PREFIX}{near}"
+                if near
+                else "name an ONNX file, a Python file, a network of the zoo, e.g. zoo:resnet18, or kernel:matmul:4096",
+            )
         if path.stat().st_size == 0:
             raise InputError(f"{reference} is empty", "export the model again")
         with path.open("rb"):
@@ -264,21 +240,3 @@ def model_name(path: Path) -> str:
     if path.stem == "model" and folder.name.isdecimal():
         return storable(folder.parent.name or path.stem)
     return storable(folder.name if path.stem == "config" and folder.name else path.stem)
-
-
-def _folder_hint(path: Path) -> str:
-    """Return the hint that names a file of a folder."""
-    if (path / "manifest.json").is_file():
-        return (
-            f"a prepared network is run by edgetune schedule run; measure its layers: edgetune schedule profile {path}"
-        )
-    files = sorted(path.glob("*.onnx"))
-    return f"name the ONNX file in it: {files[0]}" if files else "name an ONNX file"
-
-
-def _missing_hint(reference: str) -> str:
-    from edgetune.workloads import zoo
-
-    if near := closest(reference, zoo.NETWORKS, likeness=0.8):
-        return f"for the network of the zoo write {zoo.PREFIX}{near}"
-    return "name an ONNX file, a Python file, a network of the zoo, e.g. zoo:resnet18, or kernel:matmul:4096"

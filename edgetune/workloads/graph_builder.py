@@ -119,8 +119,11 @@ class GraphBuilder:
     ) -> Value:
         """Add one ONNX node with one output, which is named after it."""
         self._nodes.append(
-            helper.make_node(op, [_name(i) for i in inputs], [name], name=name, doc_string=_part(part_of), **attributes)
-        )
+            helper.make_node(
+                op, [i if isinstance(i, str) else i.name for i in inputs], [name], name=name,
+                doc_string=f"part of {part_of}" if part_of else None, **attributes,
+            )
+        )  # fmt: skip
         return Value(name, tuple(shape))
 
     # -- layers with weights -------------------------------------------------------------------------------------
@@ -351,14 +354,6 @@ class GraphBuilder:
         scales = self.constant([1, 1, factor, factor], "float32")
         how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
         return self.node("Resize", name, [x, "", scales], (*x.shape[:2], x[2] * factor, x[3] * factor), **how)
-
-
-def _name(value: Value | str) -> str:
-    return value if isinstance(value, str) else value.name
-
-
-def _part(operator: str) -> str | None:
-    return f"part of {operator}" if operator else None
 
 
 def _window(size: int, kernel: int, stride: int, padding: int, *, ceil: bool = False) -> int:

@@ -4,7 +4,7 @@ Runtimes rename, merge and add nodes, but a remaining tensor keeps its name. A m
 A kernel therefore stands for all rows between remaining tensors.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import onnx
@@ -65,6 +65,10 @@ def rows_of_graph(model: onnx.ModelProto) -> GraphRows:
                 reading = next((by_tensor[name] for name in readers[output] if name in by_tensor), None)
                 if reading is not None:
                     by_tensor[output] = reading
+    read_by: dict[str, dict[str, None]] = {}
+    for row, tensors in takes.items():
+        for tensor in (each for each in tensors if each in by_tensor):
+            read_by.setdefault(by_tensor[tensor], {})[row] = None
     by_node = {
         name: by_tensor[node.output[0]]
         for node, name in zip(model.graph.node, names, strict=True)
@@ -74,17 +78,8 @@ def rows_of_graph(model: onnx.ModelProto) -> GraphRows:
         by_tensor=by_tensor,
         by_node=by_node,
         takes=takes,
-        readers=_readers(takes, by_tensor),
+        readers={row: tuple(found) for row, found in read_by.items()},
         constants=frozenset(n.name for n in graph.nodes if all(tensor.constant for tensor in n.makes)),
         ops={node.name: node.op for node in graph.nodes},
         parameters=tuple(tensor.name for tensor in graph.parameters),
     )
-
-
-def _readers(takes: Mapping[str, tuple[str, ...]], by_tensor: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    readers: dict[str, dict[str, None]] = {}
-    for row, tensors in takes.items():
-        for tensor in tensors:
-            if tensor in by_tensor:
-                readers.setdefault(by_tensor[tensor], {})[row] = None
-    return {row: tuple(found) for row, found in readers.items()}

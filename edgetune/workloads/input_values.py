@@ -46,6 +46,8 @@ _JOINS = ("Concat", "Where")
 _ARITHMETIC = ("Add", "Sub", "Mul", "Clip", "Min", "Max")
 """Operators with a constant, before which the largest value is another: runs find it."""
 _RECURRENT = ("LSTM", "GRU", "RNN")
+FROM_FILE = "give it with --inputs FILE.npz"
+"""The hint of an input that cannot be generated."""
 _LENGTHS = 4
 """Operand of a recurrent operator that holds the length of each sequence."""
 

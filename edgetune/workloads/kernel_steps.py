@@ -39,36 +39,26 @@ def open_host_product(kernel: BenchmarkKernel, threads: int | None, seed: int) -
     except DeviceError:
         return None
     import numpy as np
-
-    session = ort.InferenceSession(_graph(kernel), session_options(threads=threads), providers=["CPUExecutionProvider"])
-    draw = np.random.default_rng(seed)
-    shapes = {"a": (kernel.rows, kernel.inner), "b": (kernel.inner, kernel.columns)}
-    binding: Any = session.io_binding()
-    operands = [
-        ort.OrtValue.ortvalue_from_numpy(draw.standard_normal(shape, dtype=np.float32)) for shape in shapes.values()
-    ]
-    for name, operand in zip(shapes, operands, strict=True):
-        binding.bind_ortvalue_input(name, operand)
-    result = ort.OrtValue.ortvalue_from_numpy(np.zeros((kernel.rows, kernel.columns), np.float32))
-    binding.bind_ortvalue_output("c", result)
-    held = (*operands, result)  # ONNX Runtime keeps their addresses alone
-
-    def run(_: object = held) -> None:
-        session.run_with_iobinding(binding)
-
-    return run
-
-
-def _graph(kernel: BenchmarkKernel) -> bytes:
     from onnx import TensorProto, helper
 
-    shapes = {
-        "a": (kernel.rows, kernel.inner), "b": (kernel.inner, kernel.columns), "c": (kernel.rows, kernel.columns),
-    }  # fmt: skip
+    m, k, n = kernel.rows, kernel.inner, kernel.columns
+    shapes = {"a": (m, k), "b": (k, n), "c": (m, n)}
     a, b, c = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items())
     graph = helper.make_graph([helper.make_node("MatMul", ["a", "b"], ["c"])], "product", [a, b], [c])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
-    return bytes(model.SerializeToString())
+    options, providers = session_options(threads=threads), ["CPUExecutionProvider"]
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=providers)
+    draw = np.random.default_rng(seed)
+    held = [ort.OrtValue.ortvalue_from_numpy(draw.standard_normal(each, dtype=np.float32)) for each in shapes.values()]
+    binding: Any = session.io_binding()
+    binding.bind_ortvalue_input("a", held[0])
+    binding.bind_ortvalue_input("b", held[1])
+    binding.bind_ortvalue_output("c", held[2])
+
+    def run(_: object = held) -> None:  # ONNX Runtime keeps their addresses alone
+        session.run_with_iobinding(binding)
+
+    return run
 
 
 def fastest(runs: Sequence[Run]) -> Run:
@@ -167,7 +157,8 @@ def _torch_run(torch: Any, kernel: BenchmarkKernel, device: str, threads: int | 
     if threads is not None:
         torch.set_num_threads(threads)
     torch.manual_seed(seed)
-    operand, result = (_dtype(torch, name) for name in (kernel.storage.operand, kernel.storage.result))
+    types = {"float8": "float8_e4m3fn"}
+    operand, result = (getattr(torch, types.get(n, n)) for n in (kernel.storage.operand, kernel.storage.result))
     x = _random(torch, (kernel.rows, kernel.inner or kernel.columns), operand, device)
     y = torch.empty((kernel.rows, kernel.columns), dtype=result if kernel.inner else operand, device=device)
     if kernel.name == MATMUL:
@@ -211,10 +202,6 @@ def _product(torch: Any, kernel: BenchmarkKernel, a: Any, c: Any) -> Step:
         return partial(torch._int_mm, a, b, out=c)
     one = torch.ones((), device=a.device)
     return partial(torch._scaled_mm, a, b, one, one, out_dtype=c.dtype, use_fast_accum=True, out=c)
-
-
-def _dtype(torch: Any, name: str) -> Any:
-    return getattr(torch, "float8_e4m3fn" if name == "float8" else name)
 
 
 def _require_precision(torch: Any, kernel: BenchmarkKernel, device: str) -> None:

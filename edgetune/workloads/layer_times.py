@@ -97,7 +97,8 @@ def measure_inference(workload: Workload, batch_size: int, options: RunOptions, 
         except InputError:  # providers that compile the graph cannot save it
             saved.unlink(missing_ok=True)
             session, feed = open_profiled(save=False)
-        optimised = _saved_graph(saved)
+        nodes = onnx.load(str(saved), load_external_data=False).graph.node if saved.exists() else None
+        optimised = None if nodes is None else list(nodes)
         step = running(session, feed, workload, batch_size)
         for _ in range(how.warmup + how.minibatches):
             step()
@@ -117,13 +118,6 @@ def measure_inference(workload: Workload, batch_size: int, options: RunOptions, 
         f"ONNX Runtime {ort.__version__}, optimisation {how.optimisation}", False, len(runs), minibatch_s, times,
         cautions=cautions,
     )  # fmt: skip
-
-
-def _saved_graph(path: Path) -> Sequence[onnx.NodeProto] | None:
-    if not path.exists():
-        return None
-    nodes: Sequence[onnx.NodeProto] = list(onnx.load(str(path), load_external_data=False).graph.node)
-    return nodes
 
 
 def read_trace(events: Sequence[Mapping[str, Any]]) -> list[TracedRun]:
@@ -193,14 +187,14 @@ def kernel_times(
 
 def _by_name(kernels: Sequence[TracedKernel], rows: GraphRows) -> list[tuple[How, tuple[str, ...]]]:
     """Assign each kernel to the row in its name, if the optimised graph is unknown."""
-    found: list[tuple[How, tuple[str, ...]]] = []
-    for kernel in kernels:
-        row = _named(kernel.name, rows)
-        if row is not None:
-            found.append(("node", (row,)))
-        else:
-            found.append(("inserted" if kernel.op in _COPIES else "unmatched", ()))
-    return found
+    named = [(kernel, _named(kernel.name, rows)) for kernel in kernels]
+    return [_standing_for(kernel, () if row is None else (row,)) for kernel, row in named]
+
+
+def _standing_for(kernel: TracedKernel, names: tuple[str, ...]) -> tuple[How, tuple[str, ...]]:
+    if not names:
+        return ("inserted" if kernel.op in _COPIES else "unmatched"), ()
+    return ("node" if len(names) == 1 else "fused"), names
 
 
 def _named(name: str, rows: GraphRows) -> str | None:
@@ -218,17 +212,9 @@ def _by_graph(
     stands_for: dict[tuple[str, ...], tuple[str, ...]] = {(): ()}
     for made in ends:
         if made not in stands_for:
-            names = list(dict.fromkeys(name for row in made for name in rows.between(row, taken)))
-            stands_for[made] = tuple(names)
-            taken.update(names)
-    found: list[tuple[How, tuple[str, ...]]] = []
-    for kernel, made in zip(kernels, ends, strict=True):
-        names = list(stands_for[made])
-        if not names:
-            found.append(("inserted" if kernel.op in _COPIES else "unmatched", ()))
-        else:
-            found.append(("node" if len(names) == 1 else "fused", tuple(names)))
-    return found
+            stands_for[made] = tuple(dict.fromkeys(name for row in made for name in rows.between(row, taken)))
+            taken.update(stands_for[made])
+    return [_standing_for(kernel, stands_for[made]) for kernel, made in zip(kernels, ends, strict=True)]
 
 
 def _ends(

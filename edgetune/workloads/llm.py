@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 from edgetune import limits
@@ -95,49 +94,43 @@ class Decoder:
 _PLAIN: Mapping[str, Any] = {"gated": False, "activation": "Gelu", "norm": "layer"}
 _BIASED: Mapping[str, Any] = {"qkv_bias": True, "out_bias": True, "ffn_bias": True}
 
-FAMILIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "llama": {},
-        "mistral": {"window_key": "sliding_window"},
-        "phi3": {"window_key": "sliding_window"},
-        "qwen2": {"qkv_bias": True},
-        "qwen3": {"qk_norm": True, "head_size": 128},
-        "gemma": {"activation": "Gelu", "tied": True, "head_size": 256},
-        "gpt2": {**_PLAIN, **_BIASED, "tied": True, "rotary": False, "positions_key": "n_positions"},
-        "opt": {
-            **_PLAIN, **_BIASED, "activation": "Relu", "tied": True, "rotary": False,
-            "positions_key": "max_position_embeddings", "positions_more": 2,
-        },
-        "gpt_neox": {**_PLAIN, **_BIASED},
-        "phi": {**_PLAIN, **_BIASED, "norms": 1, "head_bias": True},
-    }
-)  # fmt: skip
+FAMILIES: Mapping[str, Mapping[str, Any]] = {
+    "llama": {},
+    "mistral": {"window_key": "sliding_window"},
+    "phi3": {"window_key": "sliding_window"},
+    "qwen2": {"qkv_bias": True},
+    "qwen3": {"qk_norm": True, "head_size": 128},
+    "gemma": {"activation": "Gelu", "tied": True, "head_size": 256},
+    "gpt2": {**_PLAIN, **_BIASED, "tied": True, "rotary": False, "positions_key": "n_positions"},
+    "opt": {
+        **_PLAIN, **_BIASED, "activation": "Relu", "tied": True, "rotary": False,
+        "positions_key": "max_position_embeddings", "positions_more": 2,
+    },
+    "gpt_neox": {**_PLAIN, **_BIASED},
+    "phi": {**_PLAIN, **_BIASED, "norms": 1, "head_bias": True},
+}  # fmt: skip
 """Properties that each family's file omits, by ``model_type``; entries of the file override them. Source: configuration
 and model classes of Hugging Face transformers; the tests compare published parameter counts of a model of each."""
 
-_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "layers": ("layers", "num_hidden_layers", "n_layer", "num_layers", "n_layers"),
-        "hidden": ("hidden", "hidden_size", "n_embd", "d_model"),
-        "heads": ("heads", "num_attention_heads", "n_head", "n_heads"),
-        "vocab": ("vocab", "vocab_size"),
-        "kv_heads": ("kv_heads", "num_key_value_heads", "num_kv_heads"),
-        "ffn": ("ffn", "intermediate_size", "n_inner", "ffn_dim"),
-        "head_size": ("head_size", "head_dim"),
-        **{key: (key,) for key in ("positions", "window", "weight_bits", "group")},
-    }
-)
-_FLAGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "gated": ("gated",),
-        "tied": ("tied", "tie_word_embeddings"),
-        "rotary": ("rotary",),
-        "qkv_bias": ("qkv_bias", "attention_bias"),
-        "out_bias": ("out_bias", "attention_bias"),
-        "ffn_bias": ("ffn_bias", "mlp_bias"),
-        "qk_norm": ("qk_norm",),
-    }
-)
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "layers": ("layers", "num_hidden_layers", "n_layer", "num_layers", "n_layers"),
+    "hidden": ("hidden", "hidden_size", "n_embd", "d_model"),
+    "heads": ("heads", "num_attention_heads", "n_head", "n_heads"),
+    "vocab": ("vocab", "vocab_size"),
+    "kv_heads": ("kv_heads", "num_key_value_heads", "num_kv_heads"),
+    "ffn": ("ffn", "intermediate_size", "n_inner", "ffn_dim"),
+    "head_size": ("head_size", "head_dim"),
+    **{key: (key,) for key in ("positions", "window", "weight_bits", "group")},
+}
+_FLAGS: Mapping[str, tuple[str, ...]] = {
+    "gated": ("gated",),
+    "tied": ("tied", "tie_word_embeddings"),
+    "rotary": ("rotary",),
+    "qkv_bias": ("qkv_bias", "attention_bias"),
+    "out_bias": ("out_bias", "attention_bias"),
+    "ffn_bias": ("ffn_bias", "mlp_bias"),
+    "qk_norm": ("qk_norm",),
+}
 _MAY_BE_ZERO = ("positions", "window", "weight_bits")
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 _ACTIVATIONS: Mapping[str, str] = {"silu": "Silu", "swish": "Silu", "relu": "Relu"}
@@ -182,7 +175,8 @@ def decoder(config: Mapping[str, Any], name: str) -> Decoder:
         config = config["text_config"]  # a multimodal model
     _refuse_others(config, name)
     kind = str(config.get("model_type", ""))
-    family = FAMILIES.get(kind, _unknown_family(config))
+    plain = any(key in config for key in ("layer_norm_eps", "layer_norm_epsilon"))
+    family = FAMILIES.get(kind, FAMILIES["gpt_neox" if plain else "llama"])
     sizes = {key: _size(config, key, name, family.get(key)) for key in _KEYS}
     for key in ("layers", "hidden", "heads", "vocab"):
         if sizes[key] is None:
@@ -196,6 +190,8 @@ def decoder(config: Mapping[str, Any], name: str) -> Decoder:
             "each key head serves a whole number of query heads; say head_size where it is not hidden / heads",
         )
     bits, group = _quantisation(config, sizes, name)
+    rows = _from_key(config, family.get("positions_key"), name)
+    act = config.get("hidden_act") or config.get("hidden_activation") or config.get("activation_function")
     return Decoder(
         name=kind,
         layers=layers,
@@ -205,10 +201,10 @@ def decoder(config: Mapping[str, Any], name: str) -> Decoder:
         head_size=sizes["head_size"] or hidden // heads,
         ffn=sizes["ffn"] or 4 * hidden,  # GPT's ratio, the default of an omitted or null entry
         vocab=vocab,
-        activation=_activation(config, family),
+        activation=_ACTIVATIONS.get(str(act), "Gelu") if act else str(family.get("activation", "Silu")),
         norm="layer" if config.get("norm", family.get("norm", "rms")) == "layer" else "rms",
         norms=int(family.get("norms", 2)),
-        positions=sizes["positions"] or _learned_positions(config, family, name),
+        positions=sizes["positions"] or (rows and rows + int(family.get("positions_more", 0))),
         head_bias=bool(family.get("head_bias", False)),
         window=sizes["window"] or _from_key(config, family.get("window_key"), name),
         weight_bits=bits,
@@ -264,43 +260,24 @@ def _refuse_others(config: Mapping[str, Any], name: str) -> None:
         )
 
 
-def _unknown_family(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the properties of a family that is not listed: GPT-NeoX's with plain layer norms, else Llama's."""
-    plain = any(key in config for key in ("layer_norm_eps", "layer_norm_epsilon"))
-    return FAMILIES["gpt_neox" if plain else "llama"]
-
-
 def _size(config: Mapping[str, Any], key: str, name: str, default: int | None) -> int | None:
     for written in _KEYS[key]:
         value = config.get(written)
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise InputError(f"{name}: {written} is {value!r}, not a whole number", f"e.g. {written}: 32")
-        if not (0 if key in _MAY_BE_ZERO else 1) <= value <= _MOST:
-            raise InputError(f"{name}: {written} is {value}, out of range", f"a number from 1 to {_MOST}")
-        return value
+        if value is not None:
+            return _whole(value, written, name, least=0 if key in _MAY_BE_ZERO else 1)
     return default
+
+
+def _whole(value: object, key: str, name: str, *, least: int = 0) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
+        raise InputError(f"{name}: {key} is {value!r}, not a whole number from {least} to {_MOST}", f"e.g. {key}: 32")
+    return value
 
 
 def _from_key(config: Mapping[str, Any], key: str | None, name: str) -> int:
     """Return the number under a key that is particular to a family; 0 without such a key."""
     value = config.get(key) if key else None
-    if value is None:
-        return 0
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST:
-        raise InputError(f"{name}: {key} is {value!r}, not a whole number", f"e.g. {key}: 1024")
-    return value
-
-
-def _learned_positions(config: Mapping[str, Any], family: Mapping[str, Any], name: str) -> int:
-    rows = _from_key(config, family.get("positions_key"), name)
-    return rows + int(family.get("positions_more", 0)) if rows else 0
-
-
-def _activation(config: Mapping[str, Any], family: Mapping[str, Any]) -> str:
-    written = config.get("hidden_act") or config.get("hidden_activation") or config.get("activation_function")
-    return str(family.get("activation", "Silu")) if written is None else _ACTIVATIONS.get(str(written), "Gelu")
+    return 0 if key is None or value is None else _whole(value, key, name)
 
 
 def _quantisation(config: Mapping[str, Any], sizes: Mapping[str, int | None], name: str) -> tuple[int, int]:

@@ -19,6 +19,8 @@ import tty
 from collections.abc import Sequence
 from typing import Any
 
+import psutil
+
 from edgetune.errors import InputError
 from edgetune.processes.families import end_descendants, kills
 from edgetune.stats import median
@@ -45,23 +47,22 @@ _AFTER_END_NS = 500_000_000
 _UNIT = re.compile(r"\s*([A-Za-zµ/%]{1,12})")
 
 
-class StepMarkers:
-    """Markers that the command sends through a pipe: calls of ``edgetune.step``, or the steps of its optimisers."""
-
-
 class MarkedRuns:
     """Runs a command, and times its steps from one marker to the next.
 
     Args:
         words: The command.
-        marker: A regular expression that marks lines, or ``StepMarkers``.
+        marker: A regular expression that marks lines; ``None`` for markers that the command sends through a pipe: calls
+            of ``edgetune.step``, or the steps of its optimisers.
     """
 
-    def __init__(self, words: Sequence[str], marker: str | StepMarkers) -> None:
+    def __init__(self, words: Sequence[str], marker: str | None) -> None:
         self._words = words
-        self._pattern = None if isinstance(marker, StepMarkers) else re.compile(marker)
+        self._pattern = None if marker is None else re.compile(marker)
         self._spans_ns: list[tuple[int, int]] = []
         self._best = False, False
+        self.calls = False
+        """Whether calls of ``edgetune.step`` mark steps."""
         self._notes: list[str] = []
         self._own: list[float] = []
         self._own_unit: str | None = None
@@ -157,16 +158,11 @@ class MarkedRuns:
             raise _no_steps(self._words, run, self._pattern)
         check_none_left(self._words)
 
-    def add(self, start_ns: int, end_ns: int) -> None:
-        """Add a step."""
+    def add(self, spans_ns: Sequence[tuple[int, int]]) -> None:
+        """Add steps."""
         with self._condition:
-            self._spans_ns.append((start_ns, end_ns))
+            self._spans_ns += spans_ns
             self._condition.notify_all()
-
-    @property
-    def calls(self) -> bool:
-        """Whether calls of ``edgetune.step`` mark steps."""
-        return self._best[0]
 
     def note(self, notes: list[str]) -> None:
         """Keep what a minibatch is, for the row."""
@@ -183,6 +179,7 @@ class MarkedRuns:
             if source <= self._best:
                 return source == self._best
             self._best = source
+            self.calls = source[0]
             del self._spans_ns[self._taken :]
         return None
 
@@ -268,7 +265,9 @@ class _Run:
         preferred = self._runs.prefers((call, process in self._programs))
         if preferred is False:  # steps of optimisers tell what is between calls
             return self._runs.calls and process == self._process_followed
-        if preferred is None or (process != self._process_followed and not _runs(self._process_followed)):
+        if preferred is None or (
+            process != self._process_followed and not psutil.pid_exists(self._process_followed or 0)
+        ):
             self._last_ns, self.markers, self.spans, self._rounds = None, 0, 0, TrainingRounds()
             self._process_followed, self._reporting = process, set()
         self._reporting.add(process)
@@ -301,19 +300,7 @@ class _Run:
 
     def _add(self, spans_ns: Sequence[tuple[int, int]]) -> None:
         self.spans += len(spans_ns)
-        for span_ns in spans_ns:
-            self._runs.add(*span_ns)
-
-
-def _runs(process: int | None) -> bool:
-    """Return whether a process runs."""
-    if process is None:
-        return False
-    try:
-        os.kill(process, 0)
-    except OSError:
-        return False
-    return True
+        self._runs.add(spans_ns)
 
 
 def _no_steps(words: Sequence[str], run: _Run, pattern: re.Pattern[str] | None) -> InputError:

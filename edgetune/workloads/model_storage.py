@@ -11,8 +11,7 @@ Limits are checked before a model is processed: 1 kB of functions that call each
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -29,104 +28,63 @@ _READ_OVER = 8
 _PACKED = ("INT4", "UINT4", "FLOAT4E2M1", "INT2", "UINT2")
 
 
-@dataclass(frozen=True, slots=True)
-class External:
-    """The place of one tensor's values in a file.
-
-    Args:
-        tensor: Name of the tensor.
-        location: Path in the model.
-        offset_bytes, length_bytes: The part of the file; a length of 0 means up to the end.
-        needed_bytes: Bytes by the tensor's shape and type; 0 if unknown.
-    """
-
-    tensor: str
-    location: str
-    offset_bytes: int
-    length_bytes: int
-    needed_bytes: int
-
-
-def external_tensors(model: onnx.ModelProto) -> list[External]:
-    """Return every tensor of the model whose values are in another file.
-
-    Raises:
-        InputError: an entry has no location or an invalid number.
-    """
-    return [_entry(t) for t in _all_tensors(model) if t.data_location == onnx.TensorProto.EXTERNAL]
-
-
 def check_external(model: onnx.ModelProto, folder: Path) -> list[Path]:
     """Return the external files of a model after checking that each is inside ``folder``, exists and is long enough.
 
     Raises:
-        InputError: a location is outside the folder, missing, no file, or shorter than its tensor; or too many tensors
-            share the same part of a file.
+        InputError: an entry has no location or an invalid number; a location is outside the folder, missing, no file,
+            or shorter than its tensor; or too many tensors share the same part of a file.
     """
     files: dict[str, Path] = {}
     read_bytes = 0
-    for entry in external_tensors(model):
-        path = files.get(entry.location) or _inside(entry, folder)
-        files[entry.location] = path
-        size_bytes = path.stat().st_size
-        end = entry.offset_bytes + max(entry.length_bytes, entry.needed_bytes)
+    for tensor in (each for each in _all_tensors(model) if each.data_location == onnx.TensorProto.EXTERNAL):
+        values = {item.key: item.value for item in tensor.external_data}
+        location = values.get("location", "")
+        try:
+            offset_bytes, length_bytes = int(values.get("offset", 0)), int(values.get("length", 0))
+        except ValueError:
+            offset_bytes = length_bytes = -1
+        if not location or "\0" in location or offset_bytes < 0 or length_bytes < 0:
+            raise InputError(
+                f"external weights of {tensor.name!r} have no valid location, offset or length",
+                "the model is malformed; export it again",
+            )
+        path = files.get(location) or _inside(tensor.name, location, folder)
+        files[location] = path
+        size_bytes, needed_bytes = path.stat().st_size, 0
+        with suppress(KeyError, TypeError, ValueError):  # of a packed type, which NumPy lacks, the length is checked
+            if onnx.TensorProto.DataType.Name(tensor.data_type) not in _PACKED:
+                needed_bytes = tensor_bytes(tensor.data_type, tensor.dims)
+        end = offset_bytes + max(length_bytes, needed_bytes)
         if end > size_bytes:
             raise InputError(
-                f"external weights of {entry.tensor!r} are cut short: {path} has {size_bytes} bytes, {end} are needed",
+                f"external weights of {tensor.name!r} are cut short: {path} has {size_bytes} bytes, {end} are needed",
                 "copy the file again, or export the model again",
             )
-        read_bytes += max(entry.length_bytes or size_bytes - entry.offset_bytes, entry.needed_bytes)
+        read_bytes += max(length_bytes or size_bytes - offset_bytes, needed_bytes)
     found = sorted(set(files.values()))
     enough = _READ_OVER * sum(path.stat().st_size for path in found)
     limits.check("weight_bytes", read_bytes, "the external weights of the model", at_least=enough)
     return found
 
 
-def _inside(entry: External, folder: Path) -> Path:
+def _inside(name: str, location: str, folder: Path) -> Path:
     root = folder.resolve()
-    written = Path(entry.location)
     try:
-        path = (root / written).resolve()
+        path = (root / location).resolve()
         found = path.is_file()
     except (OSError, RuntimeError) as error:  # a cycle of links, a name that is too long
+        raise InputError(f"external weights of {name!r} cannot be reached: {error}", "export the model again") from None
+    if Path(location).is_absolute() or not path.is_relative_to(root):
         raise InputError(
-            f"external weights of {entry.tensor!r} cannot be reached: {error}", "export the model again"
-        ) from None
-    if written.is_absolute() or not path.is_relative_to(root):
-        raise InputError(
-            f"external weights of {entry.tensor!r} lie outside the model's folder: {entry.location}",
+            f"external weights of {name!r} lie outside the model's folder: {location}",
             f"refused: a model may only read files below {folder}; move the weights there and export again",
         )
     if not found:
         raise InputError(
-            f"external weights of {entry.tensor!r} are missing: {path}",
-            "put the file beside the model, as it was exported",
+            f"external weights of {name!r} are missing: {path}", "put the file beside the model, as it was exported"
         )
     return path
-
-
-def _entry(tensor: onnx.TensorProto) -> External:
-    values = {item.key: item.value for item in tensor.external_data}
-    location = values.get("location", "")
-    try:
-        offset_bytes, length_bytes = int(values.get("offset", 0)), int(values.get("length", 0))
-    except ValueError:
-        offset_bytes = -1
-    if not location or "\0" in location or offset_bytes < 0 or length_bytes < 0:
-        raise InputError(
-            f"external weights of {tensor.name!r} have no valid location, offset or length",
-            "the model is malformed; export it again",
-        )
-    return External(tensor.name, location, offset_bytes, length_bytes, _needed_bytes(tensor))
-
-
-def _needed_bytes(tensor: onnx.TensorProto) -> int:
-    # Packed types take half a byte or less, which NumPy lacks; their length entry is checked instead.
-    try:
-        packed = onnx.TensorProto.DataType.Name(tensor.data_type) in _PACKED
-        return 0 if packed else tensor_bytes(tensor.data_type, tensor.dims)
-    except (KeyError, TypeError, ValueError):
-        return 0
 
 
 def _all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
@@ -190,15 +148,12 @@ def refuse_malformed(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not isinstance(error, (ArithmeticError, LookupError, TypeError, ValueError, *_onnx_errors())):
+        # those of the onnx library share no base class with other errors
+        of_onnx = onnx.checker.ValidationError, onnx.shape_inference.InferenceError
+        if not isinstance(error, (ArithmeticError, LookupError, TypeError, ValueError, *of_onnx)):
             raise
         lines = str(error).splitlines() or [type(error).__name__]
         raise InputError(f"{what} cannot be read, the model is malformed: {lines[0]}", HINT) from error
-
-
-def _onnx_errors() -> tuple[type[Exception], ...]:
-    """Return the exception types of the onnx library's checks, which share no base class with other errors."""
-    return onnx.checker.ValidationError, onnx.shape_inference.InferenceError
 
 
 _Key = tuple[str, str, str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from edgetune.artifacts.files import read_source
 from edgetune.artifacts.npz import read_npz
 from edgetune.errors import InputError, blaming
-from edgetune.workloads.input_values import static_values
+from edgetune.workloads.input_values import FROM_FILE, static_values
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.onnx_file import fixed_model, input_specs, network_batch, network_values
 from edgetune.workloads.workload import InputValues, Workload
@@ -22,28 +22,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = dict[str, Array]
 Shape = tuple[int, ...]
 
-_FROM_FILE = "give it with --inputs FILE.npz"
 _STATED = "edgetune.values"
 """Key of a model's property with the values of its inputs."""
-
-
-@dataclass(frozen=True, slots=True)
-class InputFilling:
-    """The generated values of one input.
-
-    Args:
-        name: Name of the input.
-        shape, dtype: Shape and element type of its array.
-        values: Range or rule of the values, in words.
-        least, most: Bounds of integers and booleans; ``None`` for floats.
-    """
-
-    name: str
-    shape: Shape
-    dtype: str
-    values: str
-    least: int | None = None
-    most: int | None = None
 
 
 def random_inputs(model: onnx.ModelProto, values: Sequence[InputValues] | None = None, *, seed: int) -> Arrays:
@@ -52,15 +32,15 @@ def random_inputs(model: onnx.ModelProto, values: Sequence[InputValues] | None =
     Raises:
         InputError: a dimension is open, or an input cannot be generated.
     """
-    generator = np.random.default_rng(seed)
-    return {filling.name: drawn(filling, filling.shape, generator) for filling in fillings(model, values)}
+    generator, found = np.random.default_rng(seed), fillings(model, values)
+    return {name: drawn(found[name], shape, dtype, generator) for name, shape, dtype in input_specs(model)}
 
 
-def drawn(filling: InputFilling, shape: Shape, generator: np.random.Generator) -> Array:
-    """Return a random array of an input."""
-    if filling.least is None or filling.most is None:
-        return np.asarray(generator.random(shape, dtype=np.float32)).astype(filling.dtype)
-    return np.asarray(generator.integers(filling.least, filling.most + 1, shape)).astype(filling.dtype)
+def drawn(values: InputValues | None, shape: Shape, dtype: str, generator: np.random.Generator) -> Array:
+    """Return a random array of an input; ``values`` are those of ``fillings``."""
+    if values is None:
+        return np.asarray(generator.random(shape, dtype=np.float32)).astype(dtype)
+    return np.asarray(generator.integers(values.least, values.most + 1, shape)).astype(dtype)
 
 
 def feeds(
@@ -88,10 +68,10 @@ def feeds(
     return read_inputs(inputs_file, fixed, batch_size, dict(network_batch(workload, dimensions, batch_size).axes))
 
 
-def fillings(model: onnx.ModelProto, values: Sequence[InputValues] | None = None) -> list[InputFilling]:
+def fillings(model: onnx.ModelProto, values: Sequence[InputValues] | None = None) -> dict[str, InputValues | None]:
     """Return the values of each input of a network without the user's arrays.
 
-    Floats are uniform in [0, 1), like a scaled image.
+    Floats, ``None``, are uniform in [0, 1), like a scaled image.
 
     Args:
         model: The model with fixed dimensions.
@@ -105,16 +85,11 @@ def fillings(model: onnx.ModelProto, values: Sequence[InputValues] | None = None
     if values is None:
         values = static_values(model) if stated is None else [InputValues(**each) for each in json.loads(stated)]
     known = {each.name: each for each in values}
-    found = []
-    for name, shape, type_name in input_specs(model):
-        own = known.get(name)
-        if own is not None:
-            found.append(InputFilling(name, shape, type_name, own.words, own.least, own.most))
-        elif np.dtype(type_name).kind == "f":
-            found.append(InputFilling(name, shape, type_name, "uniform in [0, 1)"))
-        else:
-            raise InputError(f"input {name!r} is of type {type_name}, which edgetune cannot generate", _FROM_FILE)
-    return found
+    specs = input_specs(model)
+    for name, _, type_name in specs:
+        if name not in known and np.dtype(type_name).kind != "f":
+            raise InputError(f"input {name!r} is of type {type_name}, which edgetune cannot generate", FROM_FILE)
+    return {name: known.get(name) for name, _, _ in specs}
 
 
 def state_values(model: onnx.ModelProto, values: Sequence[InputValues]) -> None:
@@ -132,18 +107,16 @@ def describe_inputs(
     """
     axes = dict(network_batch(workload, dimensions).axes)
     fixed = fixed_model(workload, batch_size, dimensions, weights=False)
-    if inputs_file is None:
-        found = fillings(fixed, network_values(workload, dimensions))
-    else:
-        found = [InputFilling(*spec, f"from {inputs_file}") for spec in input_specs(fixed)]
+    found = fillings(fixed, network_values(workload, dimensions)) if inputs_file is None else {}
+    others = f"from {inputs_file}" if inputs_file else "uniform in [0, 1)"
     return [
         {
-            "name": each.name,
-            "dtype": each.dtype,
-            "shape": ["batch" if axes.get(each.name) == at else size for at, size in enumerate(each.shape)],
-            "values": each.values,
+            "name": name,
+            "dtype": dtype,
+            "shape": ["batch" if axes.get(name) == at else size for at, size in enumerate(shape)],
+            "values": others if (values := found.get(name)) is None else values.words,
         }
-        for each in found
+        for name, shape, dtype in input_specs(fixed)
     ]
 
 
@@ -165,11 +138,40 @@ def read_inputs(path: str, model: onnx.ModelProto, batch_size: int, axes: Mappin
     return fit_inputs(path, input_specs(model), batch_size, axes)
 
 
+def made_inputs(
+    inputs: Sequence[tuple[str, Shape, str]],
+    batch_size: int,
+    axes: Mapping[str, int],
+    inputs_file: str | None,
+    seed: int,
+) -> Arrays:
+    """Return the arrays of inputs without a graph: those of the user, or floats in [0, 1) and whole numbers 0 or 1.
+
+    Args:
+        inputs: Name, shape and NumPy type of each.
+        batch_size, axes, inputs_file: See ``read_inputs``; ``None`` for generated arrays.
+        seed: Seed of generated arrays.
+
+    Raises:
+        InputError: the user's arrays do not fit.
+    """
+    if inputs_file is not None:
+        return fit_inputs(inputs_file, inputs, batch_size, axes)
+    generator = np.random.default_rng(seed)
+    kinds = {name: None if np.dtype(dtype).kind in "fc" else InputValues(name, "", 0, 1) for name, _, dtype in inputs}
+    return {name: drawn(kinds[name], shape, dtype, generator) for name, shape, dtype in inputs}
+
+
 def fit_inputs(
     path: str, inputs: Iterable[tuple[str, Shape, str]], batch_size: int, axes: Mapping[str, int] | None
 ) -> Arrays:
     """Return the arrays of an ``.npz`` file for inputs given by name, shape and NumPy type; see ``read_inputs``."""
-    arrays = _load_npz(path)
+    hint = "write it with numpy.savez(FILE, name=array)"
+    with blaming("cannot read inputs"):
+        data = read_source(Path(path))
+        if data.startswith(b"\x93NUMPY"):
+            raise InputError(f"{path} holds a single array, not named ones", hint)
+        arrays = read_npz(data, name=path, hint=hint)
     specs = {name: (shape, np.dtype(type_name)) for name, shape, type_name in inputs}
     missing, unknown = sorted(set(specs) - set(arrays)), sorted(set(arrays) - set(specs))
     if missing or unknown:
@@ -182,29 +184,11 @@ def fit_inputs(
         array = arrays[name]
         if axis is not None and array.ndim == len(shape) > axis and shape[axis] == batch_size and array.shape[axis]:
             array = np.take(array, np.arange(batch_size) % array.shape[axis], axis=axis)
-        fitted[name] = _fitted(path, name, arrays[name], array, (shape, dtype))
+        if array.shape != shape or not np.can_cast(array.dtype, dtype, casting="same_kind"):
+            given, wanted = ("x".join(map(str, sizes)) or "scalar" for sizes in (arrays[name].shape, shape))
+            raise InputError(
+                f"{path}: {name} is {array.dtype} {given}, the network wants {dtype} {wanted}",
+                "store each input with the type and shape that the network declares",
+            )
+        fitted[name] = np.ascontiguousarray(array, dtype=dtype)
     return fitted
-
-
-def _fitted(path: str, name: str, given: Array, array: Array, spec: tuple[Shape, np.dtype[Any]]) -> Array:
-    """Return ``array``, samples of ``given``, converted to the type that the network declares for the input."""
-    shape, dtype = spec
-    if array.shape != shape or not np.can_cast(array.dtype, dtype, casting="same_kind"):
-        raise InputError(
-            f"{path}: {name} is {given.dtype} {_shape(given.shape)}, the network wants {dtype} {_shape(shape)}",
-            "store each input with the type and shape that the network declares",
-        )
-    return np.ascontiguousarray(array, dtype=dtype)
-
-
-def _shape(sizes: Shape) -> str:
-    return "x".join(map(str, sizes)) or "scalar"
-
-
-def _load_npz(path: str) -> Arrays:
-    hint = "write it with numpy.savez(FILE, name=array)"
-    with blaming("cannot read inputs"):
-        data = read_source(Path(path))
-        if data.startswith(b"\x93NUMPY"):
-            raise InputError(f"{path} holds a single array, not named ones", hint)
-        return read_npz(data, name=path, hint=hint)

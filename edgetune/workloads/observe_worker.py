@@ -13,11 +13,11 @@ from edgetune import limits
 from edgetune.artifacts.output_file import scratch_folder
 from edgetune.errors import InputError
 from edgetune.workloads.batch_runs import confirm
-from edgetune.workloads.input_values import needs_runs
+from edgetune.workloads.input_values import FROM_FILE, needs_runs
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.network_inputs import feeds
 from edgetune.workloads.onnx_file import fix_dimensions, load_model, network_batch
-from edgetune.workloads.ort_runs import FROM_FILE, RunError, Session, find_values
+from edgetune.workloads.ort_runs import RunError, Session, find_values
 from edgetune.workloads.ort_session import require_onnxruntime
 from edgetune.workloads.workload import Batch, Workload
 
@@ -48,18 +48,19 @@ class Observer:
         samples = max(3, batch.exported or 1) if command["command"] == "confirm" else 1
         if command["command"] == "observe" and batch.exported is None:
             samples = command["batch_size"]
-        work = {"confirm": self._confirm, "values": self._values, "observe": self._observe}[command["command"]]
         with scratch_folder() as folder, _bounded(samples, self._model.ByteSize()):
-            return work(command, batch, Path(folder))
+            if command["command"] == "observe":
+                return self._observe(command, batch, folder)
+            if command["command"] == "values":
+                return self._values(batch, folder)
+            given, explain = command["inputs"], command["explain"]
+            return confirm(self._model, batch, self._dimensions, given, folder, explain=explain)
 
     def _fixed(self, batch: Batch, size: int | None = None) -> onnx.ModelProto:
         size = size or batch.exported or 1
         return fix_dimensions(self._model, batch_size=size, dimensions=self._dimensions, batch=batch)
 
-    def _confirm(self, command: Mapping[str, Any], batch: Batch, folder: Path) -> dict[str, Any]:
-        return confirm(self._model, batch, self._dimensions, command["inputs"], folder, explain=command["explain"])
-
-    def _values(self, _: Mapping[str, Any], batch: Batch, folder: Path) -> dict[str, Any]:
+    def _values(self, batch: Batch, folder: Path) -> dict[str, Any]:
         try:
             return {"values": [asdict(each) for each in find_values(self._fixed(batch), folder)]}
         except RunError:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -39,22 +39,28 @@ class Observation:
         runs: Number of runs of each operator, by its path.
         sizes: ONNX element type and sizes of tensors, by path. If an operator ran several times on different sizes,
             as in a loop that grows its state, each size is the mean of all, rounded.
+        prefix: Prefix of the paths in the graph that is read: the main graph, or a body.
     """
 
     runs: Mapping[str, int] = field(default_factory=dict)
     sizes: Mapping[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    prefix: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.runs)
 
-    def value(self, prefix: str, name: str) -> onnx.ValueInfoProto | None:
-        """Return the observed type and shape of a tensor of a graph; ``None`` if it was not observed."""
-        seen = self.sizes.get(prefix + name)
+    def value(self, name: str) -> onnx.ValueInfoProto | None:
+        """Return the observed type and shape of a tensor of the graph; ``None`` if it was not observed."""
+        seen = self.sizes.get(self.prefix + name)
         return None if seen is None else onnx.helper.make_tensor_value_info(name, seen[0], list(seen[1]))
 
-    def body_runs(self, prefix: str, graph: onnx.GraphProto) -> int:
-        """Return the number of runs of the body under a prefix, taken from the operators in it."""
-        return max((self.runs.get(path_of(prefix, node), 0) for node in graph.node), default=0)
+    def body(self, node: onnx.NodeProto, attribute: str) -> Observation:
+        """Return the observation of a body of an operator of the graph."""
+        return replace(self, prefix=_body_prefix(self.prefix, node, attribute))
+
+    def runs_of(self, graph: onnx.GraphProto) -> int:
+        """Return the number of runs of the graph, a body, taken from the operators in it."""
+        return max((self.runs.get(path_of(self.prefix, node), 0) for node in graph.node), default=0)
 
 
 NOTHING = Observation(MappingProxyType({}), MappingProxyType({}))
@@ -120,9 +126,8 @@ def path_of(prefix: str, node: onnx.NodeProto) -> str:
     return prefix + next((name for name in node.output if name), "")
 
 
-def body_prefix(path: str, attribute: str) -> str:
-    """Return the prefix of the paths in a body: the path of its operator, and the body's attribute."""
-    return f"{path}/{attribute}/"
+def _body_prefix(prefix: str, node: onnx.NodeProto, attribute: str) -> str:
+    return f"{path_of(prefix, node)}/{attribute}/"
 
 
 def name_by_path(graph: onnx.GraphProto, names: dict[str, tuple[str, onnx.NodeProto]], prefix: str = "") -> None:
@@ -138,7 +143,7 @@ def name_by_path(graph: onnx.GraphProto, names: dict[str, tuple[str, onnx.NodePr
         names[node.name] = (prefix, node)
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                name_by_path(attribute.g, names, body_prefix(path_of(prefix, node), attribute.name))
+                name_by_path(attribute.g, names, _body_prefix(prefix, node, attribute.name))
 
 
 def read_profile(
@@ -158,26 +163,20 @@ def read_profile(
             continue
         path = path_of(prefix, node)
         runs[path] = runs.get(path, 0) + 1
-        for name, kind, dims in _seen(node, event["args"]):
-            before = sums.get(prefix + name)
-            if before is None:
-                sums[prefix + name] = (kind, 1, list(dims))
-            elif len(before[2]) == len(dims):
-                sums[prefix + name] = (kind, before[1] + 1, [a + b for a, b in zip(before[2], dims, strict=True)])
+        told = event["args"]
+        for names_of, key in ((node.output, "output_type_shape"), (node.input, "input_type_shape")):
+            present = [prefix + name for name in names_of if name]
+            if len(present) != len(told.get(key, ())):  # they cannot be matched to names
+                continue
+            for name, kind, dims in (
+                (n, k, d) for n, each in zip(present, told[key], strict=True) for k, d in each.items()
+            ):
+                before = sums.get(name, (kind, 0, [0] * len(dims)))
+                if len(before[2]) == len(dims):
+                    sums[name] = (kind, before[1] + 1, [a + b for a, b in zip(before[2], dims, strict=True)])
     kinds = onnx.TensorProto.DataType
     return runs, {
         name: (int(kinds.Value(kind.upper())), [round(size / count) for size in dims])
         for name, (kind, count, dims) in sums.items()
         if kind.upper() in kinds.keys()  # noqa: SIM118 - protobuf's own, no dictionary
     }
-
-
-def _seen(node: onnx.NodeProto, told: Mapping[str, Any]) -> Iterator[tuple[str, str, list[int]]]:
-    """Yield name, type and sizes of an operator's inputs and outputs; nothing if they cannot be matched to names."""
-    for names, key in ((node.output, "output_type_shape"), (node.input, "input_type_shape")):
-        present = [name for name in names if name]
-        described = told.get(key, ())
-        if len(described) == len(present):
-            for name, each in zip(present, described, strict=True):
-                for kind, dims in each.items():
-                    yield name, kind, dims

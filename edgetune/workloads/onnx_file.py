@@ -13,7 +13,7 @@ from edgetune.workloads import model_storage
 from edgetune.workloads.batch import confirm
 from edgetune.workloads.dimensions import batch_of, fix_dimensions, input_specs
 from edgetune.workloads.foreign_files import model_name, refuse_foreign, require_file
-from edgetune.workloads.input_values import needs_runs, static_values
+from edgetune.workloads.input_values import FROM_FILE, needs_runs, static_values
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.model_storage import HINT, check_model, refuse_malformed
 from edgetune.workloads.observed import running
@@ -55,6 +55,19 @@ def _hash(path: Path) -> str:
     return digest.hexdigest()
 
 
+_SIMULATE = "name an ONNX file or zoo:resnet18, or simulate what it costs: edgetune profile MODEL --ops FILE"
+_TO_ONNX = (
+    "export it to ONNX: torch.onnx.export(torch.export.load({}), f='net.onnx'); edgetune profile runs it as it is"
+)
+_WITHOUT_GRAPH = {
+    "program": ("program of torch.export", _TO_ONNX),
+    "engine": ("TensorRT engine", "name the ONNX file that it was built from; edgetune profile runs it as it is"),
+    "python": ("Python workload", _SIMULATE),
+    "name": ("name in a table", _SIMULATE),
+}
+"""Kinds of workloads without a graph in words, and hints."""
+
+
 def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
     """Return the workload's ONNX model with its dimensions as exported.
 
@@ -77,22 +90,10 @@ def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
             f"{workload.reference} is a configuration: it has no graph and no weights to run",
             "edgetune roofline ops costs it; to run the model, export it to ONNX",
         )
-    if workload.kind == "program":
-        raise InputError(
-            f"{workload.reference} is a program of torch.export, from which edgetune reads no operators",
-            f"export it to ONNX: torch.onnx.export(torch.export.load({workload.reference!r}), f='net.onnx'); "
-            "edgetune profile runs it as it is",
-        )
-    if workload.kind == "engine":
-        raise InputError(
-            f"{workload.reference} is a TensorRT engine and has no graph of operators",
-            "name the ONNX file that it was built from; edgetune profile runs it as it is",
-        )
     if workload.kind != "onnx" or workload.path is None:
-        what = {"python": "Python workload", "name": "name in a table"}.get(workload.kind, workload.kind)
+        what, hint = _WITHOUT_GRAPH.get(workload.kind, (workload.kind, _SIMULATE))
         raise InputError(
-            f"{workload.reference} is a {what} and has no graph of operators",
-            "name an ONNX file or zoo:resnet18, or simulate what it costs: edgetune profile MODEL --ops FILE",
+            f"{workload.reference} is a {what} and has no graph of operators", hint.format(repr(workload.reference))
         )
     model = parse_model(workload.path)
     folder = workload.path.parent
@@ -168,7 +169,7 @@ def network_values(workload: Workload, dimensions: Mapping[str, int]) -> tuple[I
             except EdgetuneError:  # told where the network is measured
                 reply = {}
             if "refused" in reply:
-                raise InputError(reply["refused"], "give it with --inputs FILE.npz")
+                raise InputError(reply["refused"], FROM_FILE)
             if "values" in reply:
                 found = tuple(InputValues(**each) for each in reply["values"])
             else:
@@ -251,7 +252,6 @@ def _is_text(graph: onnx.GraphProto) -> bool:
 
 _PRECISIONS = {1: "fp32", 11: "fp64", 10: "fp16", 16: "bf16", 2: "int8", 3: "int8"}
 """Precision by ONNX's number of an element type (``onnx.TensorProto.DataType``)."""
-_DEFAULT = ("fp32",)
 
 
 def stored_precisions(workload: Workload) -> tuple[str, ...]:
@@ -261,11 +261,11 @@ def stored_precisions(workload: Workload) -> tuple[str, ...]:
         InputError: see ``load_model``.
     """
     if not workload.is_graph:
-        return _DEFAULT
+        return ("fp32",)
     graph = load_model(workload, weights=False).graph
     kinds = [weight.data_type for weight in graph.initializer]
     kinds += [value.type.tensor_type.elem_type for value in graph.input]
-    return tuple(dict.fromkeys(_PRECISIONS[kind] for kind in kinds if kind in _PRECISIONS)) or _DEFAULT
+    return tuple(dict.fromkeys(_PRECISIONS[kind] for kind in kinds if kind in _PRECISIONS)) or ("fp32",)
 
 
 def is_quantized(workload: Workload) -> bool:

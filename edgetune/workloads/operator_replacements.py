@@ -8,7 +8,6 @@ shape; the model itself keeps its nodes. Source of inputs and outputs: ONNX Runt
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from edgetune.workloads.graphs import attributes
@@ -19,38 +18,34 @@ Shapes = Mapping[str, tuple[int, ...]]
 """Shapes of weights and of the network's inputs, by name."""
 StandIn = tuple[list["onnx.NodeProto"], list["onnx.TensorProto"]]
 
-_SAME: Mapping[str, tuple[int, ...]] = MappingProxyType(
-    {
-        "SkipLayerNormalization": (0, 3),
-        "SkipSimplifiedLayerNormalization": (0, 3),
-        "SimplifiedLayerNormalization": (0,),
-        "SkipGroupNorm": (0, 1),
-        **dict.fromkeys(("GroupNorm", "BiasGelu", "FastGelu", "Gelu", "QuickGelu", "BiasAdd", "BiasSoftmax"), (0,)),
-        **dict.fromkeys(("RotaryEmbedding", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax"), (0,)),
-        "BiasDropout": (0,),
-    }
-)
+_SAME: Mapping[str, tuple[int, ...]] = {
+    "SkipLayerNormalization": (0, 3),
+    "SkipSimplifiedLayerNormalization": (0, 3),
+    "SimplifiedLayerNormalization": (0,),
+    "SkipGroupNorm": (0, 1),
+    **dict.fromkeys(("GroupNorm", "BiasGelu", "FastGelu", "Gelu", "QuickGelu", "BiasAdd", "BiasSoftmax"), (0,)),
+    **dict.fromkeys(("RotaryEmbedding", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax"), (0,)),
+    "BiasDropout": (0,),
+}
 """Outputs with the type and shape of the first input."""
 
-_RENAMED: Mapping[str, tuple[str, Sequence[int]]] = MappingProxyType(
-    {
-        "FusedConv": ("Conv", (0, 1, 2)),
-        "FusedGemm": ("Gemm", (0, 1, 2)),
-        "DynamicQuantizeMatMul": ("MatMul", (0, 1)),
-        "QGemm": ("Gemm", (0, 3)),
-        "QLinearAdd": ("Add", (0, 3)),
-        "QLinearMul": ("Mul", (0, 3)),
-        "QLinearAveragePool": ("AveragePool", (0,)),
-        "QLinearGlobalAveragePool": ("GlobalAveragePool", (0,)),
-        "QLinearConcat": ("Concat", range(2, 1 << 10, 3)),
-        "QuantizeLinear": ("QuantizeLinear", (0, 1, 2)),
-        "DequantizeLinear": ("DequantizeLinear", (0, 1, 2)),
-        "EmbedLayerNormalization": ("Gather", (2, 0)),
-        "Pad": ("Pad", (0, 1, 2)),
-        "GatherND": ("GatherND", (0, 1)),
-        "Trilu": ("Trilu", (0, 1)),
-    }
-)
+_RENAMED: Mapping[str, tuple[str, Sequence[int]]] = {
+    "FusedConv": ("Conv", (0, 1, 2)),
+    "FusedGemm": ("Gemm", (0, 1, 2)),
+    "DynamicQuantizeMatMul": ("MatMul", (0, 1)),
+    "QGemm": ("Gemm", (0, 3)),
+    "QLinearAdd": ("Add", (0, 3)),
+    "QLinearMul": ("Mul", (0, 3)),
+    "QLinearAveragePool": ("AveragePool", (0,)),
+    "QLinearGlobalAveragePool": ("GlobalAveragePool", (0,)),
+    "QLinearConcat": ("Concat", range(2, 1 << 10, 3)),
+    "QuantizeLinear": ("QuantizeLinear", (0, 1, 2)),
+    "DequantizeLinear": ("DequantizeLinear", (0, 1, 2)),
+    "EmbedLayerNormalization": ("Gather", (2, 0)),
+    "Pad": ("Pad", (0, 1, 2)),
+    "GatherND": ("GatherND", (0, 1)),
+    "Trilu": ("Trilu", (0, 1)),
+}
 """Operators whose first output has the shape of a standard operator's on some of their inputs."""
 
 
@@ -108,32 +103,24 @@ def _fused_matmul(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # no
     return [*nodes, onnx.helper.make_node("MatMul", operands, node.output[:1])], []
 
 
-def _to_float(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
+def _packed_product(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
+    """Replace a product with packed weights, or the last of an attention, by one with a weight without values."""
+    settings, operands = attributes(node), list(node.input[:2])
+    sizes: list[tuple[int, int]] = []
+    if node.op_type == "MatMulNBits":
+        sizes = [(int(settings.get("K", 0)), int(settings.get("N", 0)))]
+    elif node.op_type != "MatMulIntegerToFloat":
+        if (weight := shapes.get(node.input[1])) is None:
+            return None
+        sizes = [(weight[0], int((settings.get("qkv_hidden_sizes", ()) or (weight[1] // 3,) * 3)[2]))]
+    if sizes:
+        operands[1] = f"{node.output[0]}/weight"
+    weights = [onnx.TensorProto(name=operands[1], dims=shape, data_type=onnx.TensorProto.FLOAT) for shape in sizes]
+    if node.op_type not in ("MatMulIntegerToFloat", "QAttention"):
+        return [onnx.helper.make_node("MatMul", operands, node.output[:1])], weights
     inner = f"{node.output[0]}/integer"
-    product = onnx.helper.make_node("MatMul", node.input[:2], [inner])
-    return [product, onnx.helper.make_node("Cast", [inner], node.output[:1], to=onnx.TensorProto.FLOAT)], []
-
-
-def _packed_matmul(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
-    inner, width = int(attributes(node).get("K", 0)), int(attributes(node).get("N", 0))
-    return _projected(node, node.input[0], (inner, width))
-
-
-def _packed_attention(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
-    weight = shapes.get(node.input[1])
-    if weight is None:
-        return None
-    widths = attributes(node).get("qkv_hidden_sizes", ()) or (weight[1] // 3,) * 3
-    return _projected(node, node.input[0], (weight[0], int(widths[2])), floats=node.op_type == "QAttention")
-
-
-def _projected(node: onnx.NodeProto, x: str, shape: tuple[int, int], *, floats: bool = False) -> StandIn:
-    """Return a product of ``x`` with a weight of ``shape`` without values."""
-    name, made = f"{node.output[0]}/weight", f"{node.output[0]}/integer" if floats else node.output[0]
-    nodes = [onnx.helper.make_node("MatMul", [x, name], [made])]
-    if floats:
-        nodes.append(onnx.helper.make_node("Cast", [made], node.output[:1], to=onnx.TensorProto.FLOAT))
-    return nodes, [onnx.TensorProto(name=name, dims=shape, data_type=onnx.TensorProto.FLOAT)]
+    to_float = onnx.helper.make_node("Cast", [inner], node.output[:1], to=onnx.TensorProto.FLOAT)
+    return [onnx.helper.make_node("MatMul", operands, [inner]), to_float], weights
 
 
 def _multi_head(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
@@ -169,16 +156,11 @@ def _quantised_lstm(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
     return [standard], weights
 
 
-_SPECIAL: Mapping[str, Callable[[Any, Shapes], StandIn | None]] = MappingProxyType(
-    {
-        "FusedMatMul": _fused_matmul,
-        "TransposeMatMul": _fused_matmul,
-        "MatMulIntegerToFloat": _to_float,
-        "MatMulNBits": _packed_matmul,
-        "Attention": _packed_attention,
-        "QAttention": _packed_attention,
-        "MultiHeadAttention": _multi_head,
-        "GroupQueryAttention": _grouped_query,
-        "DynamicQuantizeLSTM": _quantised_lstm,
-    }
-)
+_SPECIAL: Mapping[str, Callable[[Any, Shapes], StandIn | None]] = {
+    "FusedMatMul": _fused_matmul,
+    "TransposeMatMul": _fused_matmul,
+    **dict.fromkeys(("MatMulIntegerToFloat", "MatMulNBits", "Attention", "QAttention"), _packed_product),
+    "MultiHeadAttention": _multi_head,
+    "GroupQueryAttention": _grouped_query,
+    "DynamicQuantizeLSTM": _quantised_lstm,
+}

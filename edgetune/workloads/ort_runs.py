@@ -26,7 +26,7 @@ from edgetune.errors import InputError
 from edgetune.workloads import shapes
 from edgetune.workloads.dimensions import input_specs
 from edgetune.workloads.graphs import nested_nodes
-from edgetune.workloads.input_values import constant, of_use, uses
+from edgetune.workloads.input_values import FROM_FILE, constant, of_use, uses
 from edgetune.workloads.model_storage import save_model
 from edgetune.workloads.observed import name_by_path, path_of, read_profile
 from edgetune.workloads.ort_session import cannot_load, one_line, require_onnxruntime, session_options
@@ -108,7 +108,6 @@ class Session:
         return [trace for trace, ended in zip(found, self._ended, strict=False) if ended]
 
 
-FROM_FILE = "give it with --inputs FILE.npz"
 _MOST = 2**31 - 1
 
 

@@ -81,7 +81,12 @@ def open_session(
             step = f" as edgetune rewrote it for batch size {batch_size}"
             hint = "if the batch size of its export works, the model is in order: report this error"
         raise cannot_load(f"{workload.reference}{step}", error, hint) from None
-    _refuse_fallback(session.get_providers(), providers, workload)
+    ran = session.get_providers()
+    if providers and ran[:1] != [providers[0]]:  # ONNX Runtime falls back silently
+        raise DeviceError(
+            f"{workload.reference} was to run on {providers[0]}, but ONNX Runtime chose {ran[0] if ran else 'nothing'}",
+            "edgetune doctor says what this ONNX Runtime can use and what it lacks",
+        )
     return session, feed
 
 
@@ -117,7 +122,13 @@ def model_source(
     fixed = fix_dimensions(declared, batch_size=batch_size, dimensions=dimensions, batch=batch)
     if workload.path is not None and _is_kept(declared, fixed) and is_utf8(workload.path):
         return str(workload.path), fixed
-    return _serialised(fixed_model(workload, batch_size, dimensions, weights=True)), fixed
+    model = fixed_model(workload, batch_size, dimensions, weights=True)
+    if model.ByteSize() > _PROTOBUF_LIMIT_BYTES:
+        raise InputError(
+            f"the network is {model.ByteSize() / 2**30:.1f} GiB with its batch size fixed, over protobuf's 2 GiB",
+            "export it with a dynamic batch dimension and its weights as external data",
+        )
+    return model.SerializeToString(), fixed
 
 
 def optimisation_level(level: str) -> Any:
@@ -174,16 +185,6 @@ def _is_kept(declared: onnx.ModelProto, fixed: onnx.ModelProto) -> bool:
     return True
 
 
-def _serialised(model: onnx.ModelProto) -> bytes:
-    if model.ByteSize() > _PROTOBUF_LIMIT_BYTES:
-        raise InputError(
-            f"the network is {model.ByteSize() / 2**30:.1f} GiB with its batch size fixed, over protobuf's 2 GiB",
-            "export it with a dynamic batch dimension and its weights as external data",
-        )
-    serialised: bytes = model.SerializeToString()
-    return serialised
-
-
 def require_onnxruntime(providers: tuple[str, ...]) -> Any:
     """Return the onnxruntime module after checking that it has every provider.
 
@@ -204,28 +205,13 @@ def require_onnxruntime(providers: tuple[str, ...]) -> Any:
             "pip install 'edgetune[ort-gpu]' in place of onnxruntime; the two cannot be installed together",
         )
     if "CUDAExecutionProvider" in providers:
-        _load_cuda(ort)
+        # CUDA's libraries that pip installed beside ONNX Runtime; it finds those of the system itself.
+        # Source: onnxruntime.preload_dlls, since 1.21; older releases search the paths of the dynamic linker.
+        preload = getattr(ort, "preload_dlls", None)
+        if preload is not None:
+            with contextlib.redirect_stdout(sys.stderr):  # it prints the libraries that it does not find
+                preload()
     return ort
-
-
-def _load_cuda(ort: Any) -> None:
-    """Load the CUDA libraries that pip installed beside ONNX Runtime; it finds those of the system itself.
-
-    Source: onnxruntime.preload_dlls, since 1.21; older releases search the paths of the dynamic linker.
-    """
-    preload = getattr(ort, "preload_dlls", None)
-    if preload is not None:
-        with contextlib.redirect_stdout(sys.stderr):  # it prints the libraries that it does not find
-            preload()
-
-
-def _refuse_fallback(ran: list[str], asked: tuple[str, ...], workload: Workload) -> None:
-    """Raise ``DeviceError`` unless the session uses the first requested provider: ONNX Runtime falls back silently."""
-    if asked and ran[:1] != [asked[0]]:
-        raise DeviceError(
-            f"{workload.reference} was to run on {asked[0]}, but ONNX Runtime chose {ran[0] if ran else 'nothing'}",
-            "edgetune doctor says what this ONNX Runtime can use and what it lacks",
-        )
 
 
 def one_line(error: BaseException) -> str:

@@ -70,7 +70,7 @@ class PacedScript:
             step = self._next()
             if step is not None:
                 rounds.add(step)
-        if not self._calls and rounds.minibatches > 1:
+        if not self._calls and rounds.usual[0] > 1:
             raise InputError(
                 f"{program_name(self._words)}: {rounds.note()}, and it would pause only after all of them",
                 "call edgetune.step() after each backward pass",

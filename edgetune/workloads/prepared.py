@@ -12,10 +12,11 @@ The process that runs networks under a memory limit imports this module: standar
 import json
 import math
 import platform
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from edgetune.artifacts.files import require_utf8
 from edgetune.errors import InputError
@@ -25,6 +26,8 @@ KIND, VERSION, MANIFEST = "prepared", 1, "manifest.json"
 HINT = "edgetune schedule prepare --fresh writes it again"
 
 LayerKind = Literal["conv", "fc", "other"]
+FileName = Annotated[str, "in the folder"]
+"""The name of a file directly in the folder."""
 _ITEM_BYTES = {
     **dict.fromkeys(("bool", "int8", "uint8", "float8_e5m2"), 1),
     **dict.fromkeys(("int16", "uint16", "float16"), 2),
@@ -150,8 +153,8 @@ class Prepared:
     outputs: tuple[TensorSpec, ...]
     layers: tuple[PreparedLayer, ...]
     input_bytes: int
-    files: Mapping[str, StoredFile]
-    whole: Mapping[str, str]
+    files: Mapping[FileName, StoredFile]
+    whole: Mapping[str, FileName]
     difference: float | None
     check_peak_bytes: int | None = None
 
@@ -272,44 +275,39 @@ def _read(folder: Path) -> Prepared:
     if document.get("version") != VERSION:
         raise InputError(f"{path} has version {document.get('version')}, this reads {VERSION}", HINT)
     try:
-        prepared = _prepared(folder, document)
+        source = {"reference": document["source"]["reference"], "source_sha256": document["source"]["sha256"]}
+        prepared: Prepared = _read_as(Prepared, {"check_peak_bytes": None, **document, **source, "folder": folder})
         _check(prepared)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged: {type(error).__name__}: {error}", HINT) from None
     return prepared
 
 
-def _prepared(folder: Path, document: Mapping[str, Any]) -> Prepared:
-    source, files = document["source"], document["files"]
-    return Prepared(
-        folder=folder,
-        network=_text(document["network"]),
-        reference=_text(source["reference"]),
-        source_sha256=_text(source["sha256"]),
-        batch_size=_count(document["batch_size"]),
-        options=dict(document["options"]),
-        runtime=dict(document["runtime"]),
-        inputs=_read_as(tuple[TensorSpec, ...], document["inputs"]),
-        outputs=_read_as(tuple[TensorSpec, ...], document["outputs"]),
-        layers=_read_as(tuple[PreparedLayer, ...], document["layers"]),
-        input_bytes=_count(document["input_bytes"]),
-        files={_file_name(name): _read_as(StoredFile, each) for name, each in files.items()},
-        whole={_text(form): _file_name(name) for form, name in document["whole"].items()},
-        difference=_number(document["difference"]),
-        check_peak_bytes=None if (peak := document.get("check_peak_bytes")) is None else _count(peak),
-    )
-
-
 def _read_as(kind: Any, value: Any) -> Any:
-    """Return plain data as a dataclass, a tuple of equal members, one of several words, a text or a number."""
-    if kind in _RECORDS:
-        return kind(**{name: _read_as(each, value[name]) for name, each in get_type_hints(kind).items()})
+    """Return plain data as a dataclass, tuple or mapping of equal members, one of several words, text or number."""
+    if isinstance(kind, type) and is_dataclass(kind):
+        return kind(
+            **{name: _read_as(each, value[name]) for name, each in get_type_hints(kind, include_extras=True).items()}
+        )
+    if get_origin(kind) is Mapping:
+        name_kind, value_kind = get_args(kind)
+        return {_read_as(name_kind, name): _read_as(value_kind, each) for name, each in value.items()}
     if get_origin(kind) is tuple:
         return tuple(_read_as(get_args(kind)[0], each) for each in value)
     if get_origin(kind) is Literal and value not in get_args(kind):
         raise ValueError(f"one of {', '.join(get_args(kind))} expected, not {value!r}")
-    check: Callable[[Any], Any] = _SCALARS.get(kind, _text)
-    return check(value)
+    if kind in (Any, Path) or (value is None and NoneType in get_args(kind)):
+        return value
+    if kind in (str, FileName) or get_origin(kind) is Literal:
+        if not isinstance(value, str) or not value:
+            raise ValueError(f"text expected, not {value!r}")
+        if kind is FileName and (value != Path(value).name or "\0" in value):
+            raise ValueError(f"a file of the folder expected, not {value!r}")
+        return value
+    whole = float not in (kind, *get_args(kind))
+    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not 0 <= value < math.inf:
+        raise ValueError(f"a {'whole' if whole else 'finite'} number of zero or more expected, not {value!r}")
+    return value if whole else float(value)
 
 
 def _check(prepared: Prepared) -> None:
@@ -332,38 +330,6 @@ def _check(prepared: Prepared) -> None:
         makers[tensor.name]
     for file in (prepared.whole["external"], *prepared.whole.values()):
         prepared.files[file]
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"text expected, not {value!r}")
-    return value
-
-
-def _file_name(value: Any) -> str:
-    """Return ``value`` after checking that it names a file directly in the folder."""
-    if _text(value) != Path(value).name or "\0" in value:
-        raise ValueError(f"a file of the folder expected, not {value!r}")
-    return str(value)
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"a whole number of zero or more expected, not {value!r}")
-    return value
-
-
-def _number(value: Any) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-        raise ValueError(f"a finite number of zero or more expected, not {value!r}")
-    return float(value)
-
-
-_RECORDS: tuple[Callable[..., Any], ...] = (TensorSpec, PreparedWeight, PreparedLayer, StoredFile)
-_SCALARS: Mapping[Any, Callable[[Any], Any]] = {int: _count, float | None: _number}
-"""Functions that check a value of each type that is not text."""
 
 
 def processor_kind(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

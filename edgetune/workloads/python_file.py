@@ -21,7 +21,7 @@ from typing import Any
 from edgetune.artifacts.files import file_hash, storable
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
-from edgetune.workloads.foreign_files import refuse_script, require_file
+from edgetune.workloads.foreign_files import EXAMPLE, is_script, require_file
 from edgetune.workloads.torch_required import INSTALL_TORCH
 from edgetune.workloads.workload import RunOptions, Workload, WorkloadKind
 
@@ -54,7 +54,11 @@ def load(reference: str) -> Workload:
         InputError: the file is missing, unreadable or empty, or defines no ``make``.
     """
     path = require_file(reference)
-    refuse_script(path, reference)
+    if is_script(path):
+        raise InputError(
+            f"{reference} does not define make(batch_size): it is a script, which profile and interleave run as it is",
+            f"put its step into make(batch_size) as {EXAMPLE} does",
+        )
     return Workload(reference, storable(path.stem), "python", path, file_hash(path).hexdigest())
 
 
@@ -94,7 +98,17 @@ def open_training(path: Path, batch_size: int, *, threads: int | None = None) ->
     if not callable(step):
         raise InputError(f"{path}: {call} returned {_kind(step)}, not a function to call for each minibatch", CONTRACT)
     save, load = (_optional(path, name, step, module) for name in ("save", "load"))
-    return TrainingFile(_refusing_unfinished(path, _blaming(path, "step()", step)), save, load)
+    guarded = _blaming(path, "step()", step)
+
+    def checked() -> object:  # when a call of these returns, nothing of its body has run
+        result = guarded()
+        if inspect.isawaitable(result) or inspect.isgenerator(result):
+            if inspect.iscoroutine(result):
+                result.close()
+            raise InputError(f"{path}: step() returned {_kind(result)}, so no minibatch has run", CONTRACT)
+        return result
+
+    return TrainingFile(checked, save, load)
 
 
 def _blaming(path: Path, call: str, function: Callable[..., Any], contract: str = CONTRACT) -> Callable[..., Any]:
@@ -146,20 +160,6 @@ def load_file(path: Path, contract: str = CONTRACT) -> ModuleType:
     return module
 
 
-def _refusing_unfinished(path: Path, step: Callable[[], object]) -> Callable[[], object]:
-    """Return ``step``, refusing an awaitable or a generator: when such a call returns, nothing of its body has run."""
-
-    def checked() -> object:
-        result = step()
-        if inspect.isawaitable(result) or inspect.isgenerator(result):
-            if inspect.iscoroutine(result):
-                result.close()
-            raise InputError(f"{path}: step() returned {_kind(result)}, so no minibatch has run", CONTRACT)
-        return result
-
-    return checked
-
-
 def blame(path: Path, what: str, error: BaseException, contract: str = CONTRACT) -> InputError:
     """Return the ``InputError`` for an exception, in one line with its place in the user's file."""
     text = _text(error)
@@ -171,18 +171,14 @@ def blame(path: Path, what: str, error: BaseException, contract: str = CONTRACT)
         frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()]
         if frames:
             where = f"{path.name}:{frames[-1].lineno}"
-    return InputError(f"{where}: {what} raised {type(error).__name__}: {text}", _remedy(path, error, contract))
-
-
-def _remedy(path: Path, error: BaseException, contract: str) -> str:
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # PyTorch's, of a GPU
-        return "use a smaller batch size, or free memory"
     missing = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    if missing == "torch":
-        return INSTALL_TORCH
-    if missing:
-        return f"install the module {missing} for {sys.executable}, which runs edgetune, or mend {path}"
-    return f"mend {path}; {contract}"
+    hint = f"mend {path}; {contract}"
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # PyTorch's, of a GPU
+        hint = "use a smaller batch size, or free memory"
+    elif missing:
+        other = f"install the module {missing} for {sys.executable}, which runs edgetune, or mend {path}"
+        hint = INSTALL_TORCH if missing == "torch" else other
+    return InputError(f"{where}: {what} raised {type(error).__name__}: {text}", hint)
 
 
 def _text(error: BaseException) -> str:

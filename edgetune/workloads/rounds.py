@@ -92,18 +92,14 @@ class TrainingRounds:
         return list(pairwise(ends_ns))
 
     @property
-    def _usual(self) -> tuple[int, tuple[int, ...]]:
+    def usual(self) -> tuple[int, tuple[int, ...]]:
+        """Minibatches of most rounds, and how often each optimiser steps in them."""
         ((usual, _),) = self._seen.most_common(1) or [((1, (1,)), 0)]
         return usual
 
-    @property
-    def minibatches(self) -> int:
-        """Minibatches of a round."""
-        return self._usual[0]
-
     def note(self) -> str | None:
         """Return what a minibatch is, unless it is the step of one optimiser after one backward pass."""
-        parts, times = self._usual
+        parts, times = self.usual
         words = []
         if len(times) > 1:
             each = f"{', '.join(map(str, times[:-1]))} and {times[-1]} times"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set
-from types import MappingProxyType
+from collections.abc import Set
+from contextlib import suppress
 from typing import Any
 
 from edgetune import limits
 from edgetune.errors import InputError
 from edgetune.workloads import graphs
-from edgetune.workloads.control_flow import CONTROL_FLOW, EnclosingGraph, ObservedGraph, bodies, output_values
+from edgetune.workloads.control_flow import CONTROL_FLOW, EnclosingGraph, bodies, output_values
 from edgetune.workloads.lazy import np, onnx
 from edgetune.workloads.observed import NOTHING, Observation
 from edgetune.workloads.operator_replacements import replace_runtime_operators
@@ -24,18 +24,11 @@ _NO_INPUTS_FOR_WEIGHTS = 4
 _MAX_ROUNDS = 500
 """Most rounds of folding shape arithmetic; each extends inference past the next reshape of a chain."""
 
-Given = Mapping[str, Mapping[int, int]]
-"""Sizes that the user gives for tensors inside the graph, by name, then by axis."""
-_NOTHING: Given = MappingProxyType({})
-
-
 _BYTES_PER_BYTE = 64
 """Memory that shape inference may always take, per byte of a model without weights."""
 
 
-def infer(
-    model: onnx.ModelProto, given: Given = _NOTHING, *, observed: Observation = NOTHING, prefix: str = ""
-) -> onnx.ModelProto:
+def infer(model: onnx.ModelProto, observed: Observation = NOTHING) -> onnx.ModelProto:
     """Store in ``model`` the shape of every tensor that can be inferred, and return it.
 
     An operator whose inputs contradict each other gets no shape; callers report it.
@@ -43,38 +36,40 @@ def infer(
     Weights are not copied: inference runs on a skeleton in which large initialisers have a shape and no values. Where
     ONNX's inference stops at arithmetic on shapes, that arithmetic is evaluated and inference resumes. It also resumes
     past ONNX Runtime's own operators, past control flow with known bodies, and past operators whose result depends on
-    the data, if the user gives its size or a run observed it. Sizes that the file states for the results of operators
-    count only where all this finds none: they are of the inputs that the file had when they were written.
+    the data, if a run observed it. Sizes that the file states for the results of operators count only where all this
+    finds none: they are of the inputs that the file had when they were written.
 
     Args:
         model: The model; its ``value_info`` and the shapes of outputs change in place.
-        given: Sizes of tensors whose shape depends on the data.
         observed: Observation of a run.
-        prefix: Prefix of the graph's paths in the observation.
 
     Raises:
         InputError: the graph is malformed.
     """
-    seen = ObservedGraph(observed, prefix)
     skeleton = _skeleton(model)
     caches = {name for node in model.graph.node if node.op_type == "GroupQueryAttention" for name in node.output}
     stated = _forget_sizes(skeleton.graph, caches)
     inferred = _infer(skeleton)
     for _ in range(_MAX_ROUNDS):
-        if not _incomplete(inferred.graph):
+        known = known_shapes(inferred.graph)
+        if all(name in known for node in inferred.graph.node for name in node.output if name):
             break
-        progress = [_fold(skeleton, inferred), _give(skeleton, inferred, given)]
-        progress += [_follow_bodies(skeleton, inferred, seen), _see(skeleton, inferred, seen)]
+        progress = [_fold(skeleton, inferred), _follow_bodies(skeleton, inferred, observed)]
+        progress.append(_see(skeleton, inferred, observed))
         if not any(progress):
-            known = known_shapes(inferred.graph)
             if not _store(skeleton.graph, [value for value in stated if value.name not in known]):
                 break
             stated = []
         inferred = _infer(skeleton)
     made = {name for node in model.graph.node for name in node.output}
+    weights = {weight.name for weight in model.graph.initializer}
     del model.graph.value_info[:]
     model.graph.value_info.extend(value for value in inferred.graph.value_info if value.name in made)
-    model.graph.value_info.extend(_folded_values(model.graph, skeleton.graph))
+    model.graph.value_info.extend(
+        onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+        for tensor in skeleton.graph.initializer
+        if tensor.name not in weights  # folded
+    )
     del model.graph.output[:]
     model.graph.output.extend(inferred.graph.output)
     return model
@@ -107,12 +102,12 @@ def known_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def surroundings(model: onnx.ModelProto, observed: Observation = NOTHING, prefix: str = "") -> EnclosingGraph:
+def surroundings(model: onnx.ModelProto, observed: Observation = NOTHING) -> EnclosingGraph:
     """Return the enclosing graph of the bodies of a model's control flow.
 
     Args:
         model: The model with inferred shapes.
-        observed, prefix: See ``infer``.
+        observed: See ``infer``.
 
     Raises:
         InputError: the graph is malformed.
@@ -123,45 +118,19 @@ def surroundings(model: onnx.ModelProto, observed: Observation = NOTHING, prefix
         if not _fold(skeleton, inferred):
             break
         inferred = _infer(skeleton)
-    return _surroundings(skeleton, model, ObservedGraph(observed, prefix))
+    return _surroundings(skeleton, model, observed)
 
 
-def _surroundings(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: ObservedGraph) -> EnclosingGraph:
+def _surroundings(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: Observation) -> EnclosingGraph:
     graph = inferred.graph
     values = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
     for weight in (*graph.initializer, *skeleton.graph.initializer):
         values[weight.name] = onnx.helper.make_tensor_value_info(weight.name, weight.data_type, list(weight.dims))
-
-    def infer_body(body: onnx.ModelProto, prefix: str) -> onnx.ModelProto:
-        return infer(body, observed=seen.observed, prefix=prefix)
-
-    return EnclosingGraph(
-        values, small_constants(skeleton.graph), inferred.opset_import, inferred.ir_version, infer_body, seen
-    )
+    constants = small_constants(skeleton.graph)
+    return EnclosingGraph(values, constants, inferred.opset_import, inferred.ir_version, infer, seen)
 
 
-def _give(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, given: Given) -> bool:
-    """Store the sizes that the user gives, where inference found none; return whether any were stored."""
-    known = known_shapes(inferred.graph)
-    values = {value.name: value for value in (*inferred.graph.value_info, *inferred.graph.output)}
-    stored = []
-    for name, sizes in given.items():
-        if name in known:
-            continue
-        kind = values[name].type.tensor_type if name in values else None
-        dims: list[int | str | None] = [None] * (max(sizes) + 1)
-        if kind is not None and kind.HasField("shape"):
-            dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim]
-        for axis, size in sizes.items():
-            if axis >= len(dims):
-                raise InputError(f"tensor {name!r} has no axis {axis}: it has {len(dims)} dimensions", "count from 0")
-            dims[axis] = size
-        elem_type = kind.elem_type if kind is not None and kind.elem_type else onnx.TensorProto.FLOAT
-        stored.append(onnx.helper.make_tensor_value_info(name, elem_type, dims))
-    return _store(skeleton.graph, stored)
-
-
-def _see(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: ObservedGraph) -> bool:
+def _see(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: Observation) -> bool:
     """Store the observed shapes of tensors whose shape is unknown otherwise; return whether any were stored."""
     known = known_shapes(inferred.graph)
     names = [name for node in skeleton.graph.node for name in node.output if name and name not in known]
@@ -174,7 +143,7 @@ def _see(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: ObservedGra
     return _store(skeleton.graph, stored)
 
 
-def _follow_bodies(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: ObservedGraph) -> bool:
+def _follow_bodies(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: Observation) -> bool:
     """Store the shapes that the bodies of control flow determine; return whether any were stored."""
     known = known_shapes(inferred.graph)
     stored: list[onnx.ValueInfoProto] = []
@@ -206,19 +175,13 @@ def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
     Small weights may be shapes, axes or repeats and keep their values.
     """
-    light = onnx.ModelProto(
-        ir_version=model.ir_version,
-        opset_import=model.opset_import,
-        functions=model.functions,
-        metadata_props=model.metadata_props,
-    )
-    graph, source = light.graph, model.graph
+    source, light = model.graph, onnx.ModelProto(ir_version=model.ir_version)
+    for name in ("opset_import", "functions", "metadata_props"):
+        getattr(light, name).extend(getattr(model, name))
+    graph = light.graph
     graph.name = source.name or "graph"
-    graph.node.extend(source.node)
-    graph.input.extend(source.input)
-    graph.output.extend(source.output)
-    graph.value_info.extend(source.value_info)
-    graph.sparse_initializer.extend(source.sparse_initializer)
+    for name in ("node", "input", "output", "value_info", "sparse_initializer"):
+        getattr(graph, name).extend(getattr(source, name))
     for weight in source.initializer:
         if math.prod(weight.dims) <= _SMALL_ELEMENTS and weight.data_location != onnx.TensorProto.EXTERNAL:
             graph.initializer.append(weight)
@@ -252,11 +215,6 @@ def _skeleton(model: onnx.ModelProto) -> onnx.ModelProto:
     return skeleton
 
 
-def _incomplete(graph: onnx.GraphProto) -> bool:
-    known = known_shapes(graph)
-    return any(name and name not in known for node in graph.node for name in node.output)
-
-
 def _fold(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
     """Replace tensors computed from shapes and small constants by initialisers; return whether any were replaced.
 
@@ -267,19 +225,16 @@ def _fold(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
     opsets = {entry.domain: entry.version for entry in skeleton.opset_import}
     kept, folded = [], []
     for node in skeleton.graph.node:
-        result: list[Any] | None = None
+        result: list[Any] = []
         if node.op_type == "Shape" and node.input[0] in shapes:
-            result = [_shape_value(node, shapes[node.input[0]])]
-        elif _foldable(node) and all(name in values for name in node.input if name):
+            bounds, shape = graphs.attributes(node), shapes[node.input[0]]
+            result = [np.array(shape[bounds.get("start", 0) : bounds.get("end", len(shape))], dtype=np.int64)]
+        elif _is_foldable(node) and all(name in values for name in node.input if name):
             feeds = {name: values[name] for name in node.input if name}
-            if not _stays_small(node.op_type, list(feeds.values())):
-                kept.append(node)
-                continue
-            try:
-                result = onnx.reference.ReferenceEvaluator(node, opsets=opsets).run(None, feeds)
-            except Exception:  # an operator the reference lacks: its readers stay unknown and are reported by name
-                result = None
-        if result is None or not all(map(_is_small, result)):
+            if _stays_small(node.op_type, list(feeds.values())):
+                with suppress(Exception):  # an operator the reference lacks: its readers stay unknown
+                    result = onnx.reference.ReferenceEvaluator(node, opsets=opsets).run(None, feeds)
+        if not result or not all(map(_is_small, result)):
             kept.append(node)
             continue
         if any(isinstance(value, list) for value in result):  # a sequence is no initialiser, but its readers may fold
@@ -299,7 +254,7 @@ def _fold(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
     return True
 
 
-def _foldable(node: onnx.NodeProto) -> bool:
+def _is_foldable(node: onnx.NodeProto) -> bool:
     """Return whether the outputs of a node depend on the values of its inputs alone."""
     return bool(node.input) and node.domain == "" and not graphs.bodies(node) and not node.op_type.startswith("Random")
 
@@ -322,36 +277,17 @@ def _is_small(value: Any) -> bool:
     return isinstance(value, (np.ndarray, np.generic)) and value.size <= _SMALL_ELEMENTS
 
 
-def _folded_values(graph: onnx.GraphProto, skeleton: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    """Return type and shape of the tensors that became initialisers of the skeleton."""
-    weights = {weight.name for weight in graph.initializer}
-    return [
-        onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
-        for tensor in skeleton.initializer
-        if tensor.name not in weights
-    ]
-
-
-def _shape_value(node: onnx.NodeProto, shape: tuple[int, ...]) -> Any:
-    bounds = graphs.attributes(node)
-    return np.array(shape[bounds.get("start", 0) : bounds.get("end", len(shape))], dtype=np.int64)
-
-
 def small_constants(graph: onnx.GraphProto) -> dict[str, Any]:
     """Return the small constants of a graph, by tensor name: integers and booleans, and very few floats."""
-    tensors = [(weight.name, weight) for weight in graph.initializer if _has_values(weight)]
+    tensors = [(weight.name, weight) for weight in graph.initializer]
     for node in graph.node:
         if node.op_type == "Constant":
             tensors += [(node.output[0], attribute.t) for attribute in node.attribute if attribute.name == "value"]
     found = {}
     for name, tensor in tensors:
-        if math.prod(tensor.dims) <= _SMALL_ELEMENTS:
+        held = (tensor.raw_data, tensor.int64_data, tensor.int32_data, tensor.uint64_data, tensor.float_data)
+        if (any(held) or 0 in tensor.dims) and math.prod(tensor.dims) <= _SMALL_ELEMENTS:
             value = onnx.numpy_helper.to_array(tensor)
             if value.dtype.kind in "iub" or (value.dtype.kind == "f" and value.size <= _SMALL_FLOATS):
                 found[name] = value
     return found
-
-
-def _has_values(tensor: onnx.TensorProto) -> bool:
-    held = (tensor.raw_data, tensor.int64_data, tensor.int32_data, tensor.uint64_data, tensor.float_data)
-    return any(held) or 0 in tensor.dims

@@ -41,13 +41,6 @@ _REBUILD = "build it on this machine, or name the ONNX file: edgetune profile ne
 _KEPT = 200
 
 
-def install_hint() -> str:
-    """Return how to install TensorRT on this machine."""
-    if _ON_JETSON.exists():
-        return "sudo apt install python3-libnvinfer (in a virtual environment: --system-site-packages)"
-    return "pip install 'edgetune[tensorrt]' (on a Jetson: sudo apt install python3-libnvinfer)"
-
-
 def require_tensorrt() -> Any:
     """Return the module ``tensorrt``.
 
@@ -57,7 +50,10 @@ def require_tensorrt() -> Any:
     try:
         import tensorrt  # type: ignore[import-not-found]
     except (ImportError, OSError) as error:
-        raise DeviceError(f"TensorRT cannot be loaded: {error}", install_hint()) from None
+        hint = "pip install 'edgetune[tensorrt]' (on a Jetson: sudo apt install python3-libnvinfer)"
+        if _ON_JETSON.exists():
+            hint = "sudo apt install python3-libnvinfer (in a virtual environment: --system-site-packages)"
+        raise DeviceError(f"TensorRT cannot be loaded: {error}", hint) from None
     found = tuple(int(part) for part in re.findall(r"\d+", tensorrt.__version__)[:2])
     if found < _OLDEST:
         raise DeviceError(f"TensorRT {tensorrt.__version__} is older than 8.6", "edgetune needs 8.6 (JetPack 5.1.2)")
@@ -77,17 +73,13 @@ class Messages:
                 trt.ILogger.__init__(self)  # without it, TensorRT refuses the object
 
             def log(self, severity: Any, msg: str) -> None:
+                line = " ".join(str(msg).split())
                 if severity in (*severities, trt.ILogger.Severity.WARNING):
-                    kept.add(str(msg), error=severity in severities)
+                    kept.lines = [*kept.lines, line][-_KEPT:]
+                if severity in severities:
+                    kept.errors = [*kept.errors, line][-_KEPT:]
 
         self.logger = Logger()
-
-    def add(self, text: str, *, error: bool) -> None:
-        """Keep a message."""
-        line = " ".join(text.split())
-        self.lines = [*self.lines, line][-_KEPT:]
-        if error:
-            self.errors = [*self.errors, line][-_KEPT:]
 
     def reason(self, *, last: bool = False) -> str:
         """Return the first or the last error, shortened."""
@@ -214,11 +206,17 @@ def build_engine(request: EngineRequest) -> tuple[bytes, BuiltEngine]:
     """Return the serialised engine of a network, built now or earlier, and how it was built.
 
     Raises:
-        InputError: TensorRT cannot parse or build the network, or the options do not fit it.
+        InputError: TensorRT cannot parse or build the network; INT8 without scales, or a DLA in a precision it lacks.
         DeviceError: the folder of engines cannot be created.
     """
-    _check(request.workload, request.options.engine, request.precision)
-    file = engine_folder("tensorrt") / f"{request.workload.name}-{request.digest}.engine"
+    if request.precision == "int8" and not is_quantized(request.workload):
+        raise InputError(
+            f"{request.workload.reference} has no scales for INT8 (QuantizeLinear)",
+            "quantise it: onnxruntime.quantization.quantize_static(..., quant_format=QuantFormat.QDQ)",
+        )
+    if request.options.engine.dla_core is not None and request.precision not in _ON_DLA:
+        raise InputError(f"--dla-core: a DLA does not compute in {request.precision}", "--precision fp16, or int8")
+    file = engine_folder() / f"{request.workload.name}-{request.digest}.engine"
     note = file.with_suffix(".json")
     try:
         plan, noted = file.read_bytes(), json.loads(note.read_text(encoding="utf-8"))
@@ -230,30 +228,11 @@ def build_engine(request: EngineRequest) -> tuple[bytes, BuiltEngine]:
     plan, said = _built(request)
     built = BuiltEngine(time.monotonic() - begun_s, len(plan), cached=False, note=said)
     origin = {"gpu": request.gpu, "tensorrt": request.trt.__version__, "precision": request.precision}
-    _write(file, plan)
-    _write(note, json.dumps({"build_s": built.build_s, "engine_bytes": len(plan), "note": said, **origin}).encode())
+    noted = {"build_s": built.build_s, "engine_bytes": len(plan), "note": said, **origin}
+    with suppress(InputError):  # without space the engine is built again the next time
+        write_atomically(plan, file)
+        write_atomically(json.dumps(noted).encode(), note)
     return plan, built
-
-
-def _check(workload: Workload, engine: EngineOptions, precision: str) -> None:
-    """Check the options against the network.
-
-    Raises:
-        InputError: INT8 without scales, or a DLA in a precision that it lacks.
-    """
-    if precision == "int8" and not is_quantized(workload):
-        raise InputError(
-            f"{workload.reference} has no scales for INT8 (QuantizeLinear)",
-            "quantise it: onnxruntime.quantization.quantize_static(..., quant_format=QuantFormat.QDQ)",
-        )
-    if engine.dla_core is not None and precision not in _ON_DLA:
-        raise InputError(f"--dla-core: a DLA does not compute in {precision}", "--precision fp16, or int8")
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file as a whole or not at all; without space the engine is built again the next time."""
-    with suppress(InputError):
-        write_atomically(content, path)
 
 
 def _built(request: EngineRequest) -> tuple[bytes, str]:

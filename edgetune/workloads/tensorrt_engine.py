@@ -142,12 +142,9 @@ def _profile(engine: Any, name: str, index: int) -> tuple[Shape, Shape, Shape]:
 def _takes(engine: Any, name: str, index: int, shape: Shape) -> bool:
     """Return whether an input takes a shape in a profile."""
     declared = tuple(engine.get_tensor_shape(name))
-    if -1 not in declared:
-        return declared == shape
-    least, _, most = _profile(engine, name, index)
-    return len(least) == len(shape) and all(
-        low <= size <= high for low, size, high in zip(least, shape, most, strict=True)
-    )
+    least, _, most = _profile(engine, name, index) if -1 in declared else (declared, (), declared)
+    sizes = zip(least, shape, most, strict=False)
+    return len(least) == len(shape) and all(low <= size <= high for low, size, high in sizes)
 
 
 def _arrays(trt: Any, engine: Any, workload: Workload, batch_size: int, options: RunOptions) -> Mapping[str, Array]:
@@ -172,19 +169,11 @@ def _arrays(trt: Any, engine: Any, workload: Workload, batch_size: int, options:
         elif declared[:1] == (batch_size,):
             open_axes[name] = 0
         specs.append((name, shape, _NUMPY.get(engine.get_tensor_dtype(name).name, "float32")))
-    if options.inputs is not None:
-        from edgetune.workloads.network_inputs import fit_inputs
-
-        return fit_inputs(options.inputs, specs, batch_size, open_axes)
-    for name, _, _ in specs:
-        if engine.get_tensor_location(name) == trt.TensorLocation.HOST:
+        if options.inputs is None and engine.get_tensor_location(name) == trt.TensorLocation.HOST:
             raise InputError(f"input {name!r} of {workload.reference} decides shapes", "give it with --inputs FILE.npz")
-    generator = np.random.default_rng(options.seed)
-    return {
-        name: generator.random(shape, np.float32).astype(kind) if np.dtype(kind).kind == "f"
-        else generator.integers(0, 2, shape).astype(kind)
-        for name, shape, kind in specs
-    }  # fmt: skip
+    from edgetune.workloads.network_inputs import made_inputs
+
+    return made_inputs(specs, batch_size, open_axes, options.inputs, options.seed)
 
 
 class EngineRun:

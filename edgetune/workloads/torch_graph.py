@@ -101,12 +101,9 @@ def without_data(model: onnx.ModelProto, names: Collection[str]) -> onnx.ModelPr
     _copy_fields(model, skeleton, skip="graph")
     _copy_fields(model.graph, skeleton.graph, skip="initializer")
     for weight in model.graph.initializer:
-        if weight.name in names:
-            empty = TensorProto(name=weight.name, dims=weight.dims, data_type=weight.data_type)
-            empty.doc_string = weight.doc_string
-            skeleton.graph.initializer.append(empty)
-        else:
-            skeleton.graph.initializer.append(weight)
+        described = {"name": weight.name, "dims": weight.dims, "data_type": weight.data_type}
+        empty = TensorProto(**described, doc_string=weight.doc_string)
+        skeleton.graph.initializer.append(empty if weight.name in names else weight)
     return skeleton
 
 
@@ -156,21 +153,14 @@ class Objective:
             raise InputError("no output of the network is of floating point", "train a network that ends in scores")
         matrices = [value for value in floats if value.dim() == 2 and value.shape[1] > 1]
         if self._kind == "regression" or (self._kind is None and not matrices):
-            return self._regression(floats[0])
-        return self._cross_entropy(matrices[-1] if matrices else floats[-1])
-
-    def _cross_entropy(self, logits: torch.Tensor) -> Any:
+            target = self._targets or (torch.randn(floats[0].shape, generator=self._generator),)
+            self._targets = (target[0].to(device=floats[0].device, dtype=floats[0].dtype),)
+            return functional.mse_loss(floats[0], self._targets[0])
+        logits = matrices[-1] if matrices else floats[-1]
         rows = logits.reshape(-1, logits.shape[-1])
-        if not self._targets:
-            labels = torch.randint(rows.shape[1], (rows.shape[0],), generator=self._generator)
-            self._targets = (labels.to(rows.device),)
+        labels = self._targets or (torch.randint(rows.shape[1], (rows.shape[0],), generator=self._generator),)
+        self._targets = (labels[0].to(rows.device),)
         return functional.cross_entropy(rows, self._targets[0])
-
-    def _regression(self, values: torch.Tensor) -> Any:
-        if not self._targets:
-            target = torch.randn(values.shape, generator=self._generator)
-            self._targets = (target.to(device=values.device, dtype=values.dtype),)
-        return functional.mse_loss(values, self._targets[0])
 
     def _detection(self, distributions: torch.Tensor, scores: torch.Tensor) -> Any:
         """``[batch, 4 x 16, cells]`` distance distributions and ``[batch, classes, cells]`` class scores."""

@@ -15,7 +15,6 @@ import bisect
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -98,17 +97,13 @@ def record(step: Callable[[], object], minibatches: int, *, accelerated: bool) -
                 step()
                 if accelerated:
                     torch.cuda.synchronize()
-    on_cpu = torch.autograd.DeviceType.CPU
-    return [_event(event, accelerated) for event in profiler.events() if event.device_type == on_cpu]
-
-
-def _event(event: Any, accelerated: bool) -> Event:
-    span = event.time_range
-    if accelerated:  # renamed in PyTorch 2.4
-        busy_us = event.device_time_total if hasattr(event, "device_time_total") else event.cuda_time_total
-    else:
-        busy_us = span.end - span.start
-    return Event(event.name, span.start, span.end, event.thread, event.sequence_nr, busy_us)
+    found = []
+    for event in (each for each in profiler.events() if each.device_type == torch.autograd.DeviceType.CPU):
+        start_us, end_us = event.time_range.start, event.time_range.end
+        busy = "device_time_total" if hasattr(event, "device_time_total") else "cuda_time_total"  # until PyTorch 2.3
+        busy_us = getattr(event, busy) if accelerated else end_us - start_us
+        found.append(Event(event.name, start_us, end_us, event.thread, event.sequence_nr, busy_us))
+    return found
 
 
 def node_times(events: Iterable[Event], rows: GraphRows) -> tuple[tuple[LayerTime, ...], float]:
@@ -159,15 +154,11 @@ def _of_minibatch(events: Sequence[Event], rows: GraphRows) -> dict[_Key, float]
         else:
             inside = node is not None and event.thread == node.thread and event.end_us <= node.end_us
             row = rows.by_tensor.get(node.name.removeprefix(_NODE)) if node is not None and inside else None
-            if event.sequence != _NO_SEQUENCE and not _is_gradient(event):
+            repeats = "Backward" in event.name or "AccumulateGrad" in event.name  # inside the function of a gradient
+            if event.sequence != _NO_SEQUENCE and not repeats:
                 row_of_sequence[event.sequence] = row  # the last operation with a number owns it
             if row is not None and event.start_us >= outermost_end_us:
                 key = _Key("forward", row, rows.ops[row], (row,))
                 times[key] = times.get(key, 0.0) + event.busy_us
                 outermost_end_us = event.end_us
     return times
-
-
-def _is_gradient(event: Event) -> bool:
-    """Return whether an event is inside the function of a gradient and repeats its number."""
-    return "Backward" in event.name or "AccumulateGrad" in event.name

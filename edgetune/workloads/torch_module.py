@@ -6,7 +6,7 @@ import contextlib
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx
 import torch
@@ -19,13 +19,8 @@ from edgetune.workloads import torch_graph
 from edgetune.workloads.initial_weights import has_data
 from edgetune.workloads.onnx_file import fixed_model, network_values
 from edgetune.workloads.torch_operators import OPERATORS
-from edgetune.workloads.torch_operators.arithmetic import GATES, Recurrent
-from edgetune.workloads.torch_operators.node import NodeView
+from edgetune.workloads.torch_operators.arithmetic import GATES, NodeView, Recurrent, Run
 from edgetune.workloads.workload import InputValues, RunOptions, Workload
-
-if TYPE_CHECKING:
-    from edgetune.workloads.torch_operators.node import Run
-    from edgetune.workloads.zoo import ZooNetwork
 
 _FEW = 8
 """Largest length of a list of numbers that may be an operator's settings (scales, bounds)."""
@@ -151,28 +146,18 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
         """Register weights and constants; return the small or integer ones, which operators may read in advance."""
         known: dict[str, torch.Tensor] = {}
         inside_layers = {name for node in nodes if node.op_type in GATES for name in node.input[1:4]}
-        used = {name for node in nodes for name in node.input}
-        for name, tensor in weights.items():
-            if name not in used or name in inside_layers:
-                continue
-            value = torch_graph.tensor_value(tensor)
-            if name in trainable:
-                self._attach(name, torch.nn.Parameter(value))
+        used = {name for node in nodes for name in node.input} - inside_layers
+        held = {name: torch_graph.tensor_value(tensor) for name, tensor in weights.items() if name in used}
+        held |= {node.output[0]: torch_graph.constant_value(node) for node in nodes if node.op_type == "Constant"}
+        for name, value in held.items():
+            is_parameter, is_list = name in trainable and name in weights, value.dim() <= 1
+            if is_list and not is_parameter and (not value.is_floating_point() or value.numel() <= _FEW):
+                known[name] = value
+            if is_list and not is_parameter and not value.is_floating_point():  # on the CPU, for arithmetic on shapes
+                self._fixed.append((self._slot(name), value))
             else:
-                self._attach_constant(name, value, known)
-        for node in nodes:
-            if node.op_type == "Constant":
-                self._attach_constant(node.output[0], torch_graph.constant_value(node), known)
+                self._attach(name, torch.nn.Parameter(value) if is_parameter else value)
         return known
-
-    def _attach_constant(self, name: str, value: torch.Tensor, known: dict[str, torch.Tensor]) -> None:
-        """Store a constant: a list of integers on the CPU, for arithmetic on shapes; any other as a buffer."""
-        if value.dim() <= 1 and (not value.is_floating_point() or value.numel() <= _FEW):
-            known[name] = value
-        if value.dim() <= 1 and not value.is_floating_point():
-            self._fixed.append((self._slot(name), value))
-        else:
-            self._attach(name, value)
 
     def _attach(self, name: str, value: torch.Tensor) -> None:
         """Register a tensor under its dotted name, as nested modules."""
@@ -204,12 +189,13 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
         release: Sequence[str],
     ) -> _Step:
         attributes = {attribute.name: torch_graph.attribute_value(attribute) for attribute in node.attribute}
+        op = node.op_type if node.domain in ("", "ai.onnx") else ""
         evaluate: Run
         train: Run
-        if node.op_type in GATES and node.domain in ("", "ai.onnx"):
+        if op in GATES:
             evaluate = train = self._recurrent_layer(node, attributes, weights)
         else:
-            make = OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+            make = OPERATORS.get(op)
             if make is None:
                 raise InputError(
                     f"operator {node.op_type} (node {node.name!r}) cannot run in PyTorch here",
@@ -221,11 +207,9 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
                 make(NodeView(node.op_type, label, attributes, known, len(node.output), training, opset))
                 for training in (False, True)
             )
-        inputs = tuple(self._slot(name) for name in node.input)
-        outputs = tuple(self._slot(name) for name in node.output)
-        return _Step(
-            node.output[0], evaluate, train, inputs, outputs, tuple(self._slots[name] for name in release if name)
-        )
+        inputs, outputs = (tuple(self._slot(name) for name in names) for names in (node.input, node.output))
+        freed = tuple(self._slots[name] for name in release if name)
+        return _Step(node.output[0], evaluate, train, inputs, outputs, freed)
 
     def _recurrent_layer(
         self, node: onnx.NodeProto, attributes: Mapping[str, Any], weights: Mapping[str, onnx.TensorProto]
@@ -330,11 +314,15 @@ def trainer(
         InputError: the graph cannot be trained, or an input cannot be generated.
     """
     from edgetune.workloads import zoo
+    from edgetune.workloads.dimensions import data_inputs, fix_dimensions
     from edgetune.workloads.network_inputs import random_inputs
 
-    row = _zoo_row(model)
+    name = next((entry.value for entry in model.metadata_props if entry.key == zoo.NETWORK_KEY), "")
+    row = zoo.NETWORKS.get(name)
     kind = row.loss if row else None
-    fixed = _with_batch(model, batch_size)
+    dims = [dim for value in data_inputs(model) for dim in value.type.tensor_type.shape.dim]
+    is_fixed = all(dim.HasField("dim_value") for dim in dims)
+    fixed = model if is_fixed else fix_dimensions(model, batch_size=batch_size)
     if not all(has_data(tensor) for tensor in fixed.graph.initializer):
         fixed = zoo.with_weights(fixed, seed)
     arrays = random_inputs(fixed, values, seed=seed)
@@ -357,23 +345,6 @@ def trainer(
         return float(value.item())
 
     return Trainer(step, module, optimiser)
-
-
-def _zoo_row(model: onnx.ModelProto) -> ZooNetwork | None:
-    from edgetune.workloads import zoo
-
-    name = next((entry.value for entry in model.metadata_props if entry.key == zoo.NETWORK_KEY), None)
-    return zoo.NETWORKS.get(name) if name else None
-
-
-def _with_batch(model: onnx.ModelProto, batch_size: int) -> onnx.ModelProto:
-    """Return the model at a batch size; the model itself if its inputs are fixed already."""
-    from edgetune.workloads.dimensions import data_inputs, fix_dimensions
-
-    shapes = [value.type.tensor_type.shape.dim for value in data_inputs(model)]
-    if all(dim.HasField("dim_value") for shape in shapes for dim in shape):
-        return model
-    return fix_dimensions(model, batch_size=batch_size)
 
 
 def _free(owner: torch.nn.Module, name: str) -> str:

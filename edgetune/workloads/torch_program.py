@@ -124,7 +124,10 @@ def _shapes(path: Path, reference: str, sha256: str) -> ProgramShapes:  # noqa: 
             names = archive.namelist()
             graph = next((name for name in names if name.endswith(_GRAPHS)), None)
             if graph is None:
-                raise _other(path, reference, names)
+                refuse_foreign(path, reference)
+                compiled = any("/aotinductor/" in name for name in names)
+                what = "compiled by AOTInductor and holds no program" if compiled else "a zip archive, but no program"
+                raise InputError(f"{reference} is {what}", f"save the program: {EXPORT}")
             if archive.getinfo(graph).file_size > _LARGEST_GRAPH_BYTES:
                 raise damaged
             written = json.loads(archive.read(graph))
@@ -137,13 +140,6 @@ def _shapes(path: Path, reference: str, sha256: str) -> ProgramShapes:  # noqa: 
         raise damaged from None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError, zipfile.error):
         raise damaged from None
-
-
-def _other(path: Path, reference: str, names: list[str]) -> InputError:
-    refuse_foreign(path, reference)
-    if any("/aotinductor/" in name for name in names):
-        return InputError(f"{reference} is compiled by AOTInductor and holds no program", f"save the program: {EXPORT}")
-    return InputError(f"{reference} is a zip archive, but no program of torch.export", f"save one: {EXPORT}")
 
 
 def _read(written: Mapping[str, Any], torch_version: str) -> ProgramShapes:

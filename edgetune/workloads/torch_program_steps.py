@@ -10,7 +10,8 @@ from typing import Any
 from edgetune.artifacts.profile import Task
 from edgetune.choices import nearest
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.workloads.network_inputs import fit_inputs
+from edgetune.workloads.network_inputs import made_inputs
+from edgetune.workloads.ort_session import one_line
 from edgetune.workloads.torch_program import ProgramShapes, shapes_of
 from edgetune.workloads.torch_required import INSTALL_TORCH, require_accelerator, require_torch
 from edgetune.workloads.workload import RunOptions, Workload
@@ -45,8 +46,9 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
             try:
                 return module(*arguments, **named)
             except Exception as error:
+                why = one_line(error) or type(error).__name__
                 raise InputError(
-                    f"{workload.reference} failed at batch size {batch_size}: {_one_line(error)}",
+                    f"{workload.reference} failed at batch size {batch_size}: {why}",
                     "give real inputs with --inputs FILE.npz if it looks them up, or export it for these shapes",
                 ) from None
 
@@ -83,7 +85,7 @@ def _refusing(what: str, hint: str = "export it again") -> Iterator[None]:
     except EdgetuneError:
         raise
     except Exception as error:
-        raise InputError(f"{what}: {_one_line(error)}", hint) from None
+        raise InputError(f"{what}: {one_line(error) or type(error).__name__}", hint) from None
 
 
 def _arguments(
@@ -109,18 +111,14 @@ def _arguments(
     names = [each.name for each in arguments if each.name not in constants]
     if any(not isinstance(tensors[name], torch.Tensor) for name in names):
         raise InputError("the program takes a number or an object, not only tensors", "export it with tensors alone")
-    sizes = {name: _sizes(name, tensors[name].shape, values, shapes) for name in names}
-    if options.inputs is None:
-        generator = torch.Generator().manual_seed(options.seed)
-        made = {name: _random(torch, sizes[name], tensors[name].dtype, generator) for name in names}
-    else:
-        specs = [(name, sizes[name], _numpy_type(tensors[name].dtype)) for name in names]
-        arrays = fit_inputs(options.inputs, specs, batch_size, shapes.batch_axes)
-        made = {name: torch.from_numpy(arrays[name]).to(tensors[name].dtype) for name in names}
-    flat = [
-        constants[each.name] if each.name in constants else made[each.name].to(options.torch_device)
-        for each in arguments
+    specs = [
+        (name, _sizes(name, tensors[name].shape, values, shapes), _numpy_type(tensors[name].dtype)) for name in names
     ]
+    arrays = made_inputs(specs, batch_size, shapes.batch_axes, options.inputs, options.seed)
+    made = {
+        name: torch.from_numpy(array).to(tensors[name].dtype).to(options.torch_device) for name, array in arrays.items()
+    }
+    flat = [constants[each.name] if each.name in constants else made[each.name] for each in arguments]
     from torch.utils._pytree import tree_unflatten  # since 2.1, and what torch.export itself uses
 
     positional, named = tree_unflatten(flat, program.call_spec.in_spec)
@@ -155,17 +153,7 @@ def _sizes(name: str, shape: Sequence[Any], values: Mapping[str, int], shapes: P
     return tuple(found)
 
 
-def _random(torch: Any, shape: tuple[int, ...], dtype: Any, generator: Any) -> Any:
-    if dtype.is_floating_point or dtype.is_complex:
-        return torch.rand(shape, generator=generator).to(dtype)
-    return torch.randint(0, 2, shape, generator=generator).to(dtype)
-
-
 def _numpy_type(dtype: Any) -> str:
     """Return the NumPy type in which the user gives an input; bfloat16 and FP8 have none of their own."""
     name = str(dtype).removeprefix("torch.")
     return "float32" if name.startswith(("bfloat", "float8")) else name
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -43,12 +43,6 @@ def test_each_operand_that_needs_a_gradient_costs_the_forward_products_again() -
     assert {to_input.phase, to_weight.phase} == {"backward"}
 
 
-def test_the_first_layer_has_no_input_gradient() -> None:
-    names = [row.name for row in two_convolutions().rows]
-    assert "first/weight_gradient" in names
-    assert "first/input_gradient" not in names
-
-
 def test_an_elementwise_operator_goes_back_with_twice_the_work_and_half_more_bytes() -> None:
     rows = {row.name: row for row in two_convolutions().rows}
     forward, backward = rows["act"], rows["act/backward"]
@@ -173,7 +167,7 @@ def test_branches_of_different_shapes_are_followed_when_the_condition_is_known()
     table = model_table(proto, "t", "infer", 2)
     assert table.rows[-1].ledger == "unmodelled"
     cautions = {caution.code: caution.advice for caution in table.header.warnings}
-    assert "--dim c:0=100" in cautions["unknown-shapes"]
+    assert "'c'" in cautions["unknown-shapes"]
 
 
 def looping(trips: object, inner: list[onnx.NodeProto] | None = None) -> onnx.ModelProto:

@@ -87,17 +87,9 @@ def test_a_shape_that_depends_on_the_data_is_unmodelled_and_never_one() -> None:
     table = model_table(model(nodes, X, outputs=["y", "z"]), "t", "infer", 1)
     assert [row.ledger for row in table.rows] == ["unmodelled", "unmodelled", "modelled"]
     assert [caution.code for caution in table.header.warnings] == ["unknown-shapes", "unmodelled-operators"]
-    assert "--dim found:0=100" in table.header.warnings[0].advice
-
-
-def test_a_shape_that_depends_on_the_data_may_be_said() -> None:
-    proto = model([node("NonZero", "x", "found"), node("Cast", "found", "y", to=1)], X)
-    rows = model_table(proto, "t", "infer", 1, dimensions={"found:1": 5}).rows
-    assert [(row.outputs, row.bytes_written) for row in rows] == [(("3x5",), 8 * 15), (("3x5",), 4 * 15)]
-    with pytest.raises(InputError, match="no axis 2"):
-        model_table(proto, "t", "infer", 1, dimensions={"found:1": 5, "found:2": 5})
-    with pytest.raises(InputError, match="no open dimension 'lost:0'"):
-        model_table(proto, "t", "infer", 1, dimensions={"lost:0": 5})
+    assert "'found'" in table.header.warnings[0].advice
+    with pytest.raises(InputError, match="no open dimension 'found:1'"):  # a run says it
+        model_table(model(nodes, X, outputs=["y", "z"]), "t", "infer", 1, dimensions={"found:1": 5})
 
 
 def test_arithmetic_on_shapes_costs_nothing_and_is_followed() -> None:
@@ -234,7 +226,7 @@ def test_no_operator_costs_less_than_nothing() -> None:
     sizes = {"x": (1, 1, 4), "w": (8, 1, 10), "y": (1, 8, -6)}
     x, w, y = (GraphTensor(name, shape, "float32", 4) for name, shape in sizes.items())
     conv = OperatorNode("frames", "Conv", (x, w), (y,), {})
-    with pytest.raises(InputError, match=r"operator 'frames' \(Conv\) would cost -\d+ .*1x8x-6"):
+    with pytest.raises(InputError, match=r"operator 'frames' \(Conv\) would cost -\d+: .*1x8x-6"):
         cost_nodes([conv])
 
 

@@ -114,14 +114,6 @@ def test_tokenizer_counts_what_the_server_does_not() -> None:
     )
 
 
-def test_bunched_chunks_have_no_time_per_token() -> None:
-    with serving("bunched") as (url, _):
-        answer = _client(url).ask()
-    assert answer.bunched == 1
-    assert math.isnan(answer.token_s)
-    assert math.isnan(answer.ttft_s)
-
-
 def test_closed_loop() -> None:
     with serving() as (url, prompts), contextlib.closing(Streams([_client(url) for _ in range(3)])) as streams:
         assert not prompts

@@ -66,14 +66,6 @@ def test_a_kernel_is_found_by_its_own_name(precision, described):
     assert kernel_of(resolve(kernel.reference), "infer", 1) == kernel
 
 
-def test_a_thin_product_lies_between_memory_and_arithmetic():
-    """About k / 2 FLOP per byte in FP32 while k is far below the other two."""
-    for inner in (16, 64, 256):
-        kernel = BenchmarkKernel("matmul", 8192, 8192, inner, "fp32")
-        assert kernel.flops / kernel.bytes_moved == pytest.approx(inner / 2 / (1 + 2 * inner / 8192))
-        assert kernel.label == f"matmul_k{inner}"
-
-
 def test_precision_is_in_the_name_or_asked_for():
     unsaid = resolve("kernel:matmul:64")
     assert operator_table(unsaid, "infer", 1).precision == "fp32"

@@ -103,7 +103,7 @@ def loops(depth: int) -> onnx.GraphProto:
     [
         (model([node("MatMul", "a b", "y")], {"a": (1, 2**62), "b": (2**62, 2**62)}), "MatMul"),
         (model([node("Relu", "x", "y")], {"x": (1, 2**63 - 1)}), "Relu"),
-        (model([node("Loop", "trips _ x", "y", body=loops(29))], {"x": (4,)}, None, {"trips": np.array(2**62)}), "Add"),
+        (model([node("Loop", "trips _ x", "y", body=loops(2))], {"x": (4,)}, None, {"trips": np.array(2**62)}), "Add"),
     ],
 )
 def test_counts_beyond_64_bits_are_refused(proto: onnx.ModelProto, operator: str) -> None:
@@ -170,4 +170,4 @@ def test_an_operator_that_pytorch_computes_otherwise_is_found(tmp_path: Path, mo
     command = {"workload": saved(tmp_path, proto).plain(), "batch_size": 1, "dimensions": {}, "seed": 0}
     assert torch_check.compare(command) == {"wrong": None}
     monkeypatch.setitem(OPERATORS, "Transpose", lambda _: lambda x: x[0])
-    assert "shape of 'y', [1, 4, 3] instead of [3, 4, 1]," in torch_check.compare(command)["wrong"]
+    assert torch_check.compare(command) == {"wrong": "output 'y'"}

@@ -124,28 +124,6 @@ def test_a_loop_in_a_loop_and_a_state_that_grows(tmp_path: Path) -> None:
     assert table.rows[-1].outputs == ("4x4",)  # the mean of 2, 3, 4, 5 and 6 rows
 
 
-def test_arithmetic_on_open_sizes_is_folded_however_long_the_chain(tmp_path: Path) -> None:
-    """As in torchvision's ShuffleNet: each of many reshapes is made of the shape before it, halved and doubled."""
-    nodes, name = [], "x"
-    for step in range(24):
-        nodes += [
-            node("Shape", name, f"s{step}"),
-            node("Gather", f"s{step} one", f"c{step}"),
-            node("Div", f"c{step} two", f"h{step}"),
-            node("Mul", f"h{step} two", f"d{step}"),
-            node("Unsqueeze", f"d{step} zero", f"u{step}"),
-            node("Slice", f"s{step} zero one1", f"b{step}"),
-            node("Concat", f"b{step} u{step}", f"t{step}", axis=0),
-            node("Reshape", f"{name} t{step}", f"r{step}"),
-            node("Relu", f"r{step}", f"y{step}"),
-        ]
-        name = f"y{step}"
-    values = {"one": np.int64(1), "two": np.int64(2), "zero": np.array([0]), "one1": np.array([1])}
-    table = table_of(saved(model(nodes, {"x": ("batch", "wide")}, values=values), tmp_path), dimensions={"wide": 64})
-    assert table.flops == 24 * 64
-    assert codes(table) == []
-
-
 def test_without_onnx_runtime_the_extra_that_has_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class WithoutRuntime:
         def __init__(self, module: str) -> None:

@@ -41,11 +41,6 @@ def load(path: Path, weights: bool = True) -> onnx.ModelProto:
     return load_model(Workload(str(path), path.stem, "onnx", path, ""), weights=weights)
 
 
-def test_external_weights_beside_the_model_are_read(tmp_path: Path) -> None:
-    proto = load(save_external(tmp_path))
-    np.testing.assert_array_equal(numpy_helper.to_array(proto.graph.initializer[0]), WEIGHT)
-
-
 def test_without_weights_they_are_checked_and_not_read(tmp_path: Path) -> None:
     proto = load(save_external(tmp_path), weights=False)
     assert not proto.graph.initializer[0].raw_data
@@ -280,13 +275,6 @@ def test_weights_that_operators_make_are_counted_before_they_are_made(tmp_path):
     with pytest.raises(InputError, match=r"8,589,934,592 bytes of constants made by operators, .* constant_bytes"):
         prepare(resolve(path), PrepareOptions(), tmp_path / "prepared")
     assert not (tmp_path / "prepared").exists()
-
-
-def test_constants_made_of_weights_that_the_model_brings_along_are_its_own(tmp_path):
-    nodes = [helper.make_node("Neg", ["w"], ["v"]), helper.make_node("MatMul", ["x", "v"], ["y"])]
-    path = _saved(tmp_path / "m.onnx", nodes, [numpy_helper.from_array(np.ones((4, 64), np.float32), "w")])
-    with limits.limited(constant_bytes=1000):
-        assert prepare(resolve(path), PrepareOptions(), tmp_path / "prepared").batch_size == 1
 
 
 def test_an_input_of_gigabytes_is_refused_before_it_is_made(tmp_path):

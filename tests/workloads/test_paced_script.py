@@ -2,7 +2,6 @@
 
 import sys
 import time
-from itertools import pairwise
 
 import pytest
 
@@ -112,25 +111,11 @@ def test_gradients_that_accumulate_are_as_many_minibatches_as_backward_passes():
     assert note == "a step of the optimiser after 4 backward passes is 4 minibatches"
 
 
-def test_minibatches_of_a_step_lie_side_by_side():
-    rounds = TrainingRounds()
-    rounds.add(OptimiserStep(0, 0, 1, 3))
-    spans = rounds.add(OptimiserStep(100, 0, 1, 3))
-    assert (spans[0][0], spans[-1][1]) == (0, 100)
-    assert all(before[1] == after[0] for before, after in pairwise(spans))
-
-
 @pytest.mark.parametrize("first", [[], [(GENERATOR, 30, 1)]])
 def test_a_round_is_one_minibatch_whoever_steps_first(first):
     found, note = minibatches([*first, *([(CRITIC, 10, 1)] * 5 + [(GENERATOR, 30, 1)]) * 4])
     assert set(found) == {80}
     assert "2 optimisers step" in note
-
-
-def test_optimisers_that_step_together_share_the_accumulated_passes():
-    found, note = minibatches([(0, 30, 4), (1, 10, 0)] * 4)
-    assert found == [10] * 12
-    assert "4 backward passes is 4 minibatches" in note
 
 
 def test_a_loop_that_never_repeats_itself_counts_the_optimiser_that_steps_least():

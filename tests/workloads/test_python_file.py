@@ -18,17 +18,6 @@ def write(tmp_path):
     return written
 
 
-def test_file_is_executed_once_for_all_batch_sizes(write):
-    path = write("loads = []\nloads.append(1)\ndef make(batch_size):\n    return lambda: len(loads)\n")
-    assert [open_training(path, size).step() for size in (1, 2)] == [1, 1]
-
-
-def test_files_beside_it_can_be_imported(write):
-    write("ANSWER = 42\n", "h5_neighbour.py")
-    path = write("from h5_neighbour import ANSWER\ndef make(batch_size):\n    return lambda: ANSWER\n")
-    assert open_training(path, 1).step() == 42
-
-
 def test_classes_of_the_file_can_be_pickled(write):
     path = write(
         "import pickle\nclass Sample:\n    pass\ndef make(batch_size):\n    return lambda: pickle.dumps(Sample())\n"

@@ -36,15 +36,6 @@ def assert_two_lines(error: InputError) -> None:
     assert error.exit_code == 2
 
 
-def test_the_hash_follows_the_content_and_not_the_name(file: Path, tmp_path: Path) -> None:
-    first = resolve(str(file)).sha256
-    copy = tmp_path / "copy.onnx"
-    copy.write_bytes(file.read_bytes())
-    assert resolve(str(copy)).sha256 == first
-    onnx.save(model([node("Relu", "x", "y")], {"x": (1, 4)}), file)
-    assert resolve(str(file)).sha256 != first
-
-
 def test_the_hash_follows_the_external_weights_size(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     onnx.save(small_model(), path, save_as_external_data=True, location="net.data", size_threshold=0)

@@ -98,19 +98,6 @@ def test_another_version_or_gpu_or_a_damaged_file_builds_again(tmp_path, fakes, 
     assert not open_step(workload, "infer", 1, options()).built.cached
 
 
-def test_inputs_reach_the_gpu(tmp_path):
-    np.savez(tmp_path / "in.npz", x=np.array([[1, 2, 3]], np.float32))
-    step = open_step(network(tmp_path / "net.onnx"), "infer", 2, options(inputs=str(tmp_path / "in.npz")))
-    step()
-    assert np.array([[1, 2, 3]] * 2, np.float32).tobytes() in cudart.gpu.contents.values()
-
-
-def test_a_fixed_batch_is_rewritten_for_another(tmp_path):
-    step = open_step(network(tmp_path / "net.onnx", batch=1), "infer", 5, options())
-    step()
-    assert 5 * 3 * 4 in cudart.gpu.sizes.values()
-
-
 def test_precisions_become_flags(tmp_path, fakes):
     workload = network(tmp_path / "net.onnx")
     for precision, flag in (("fp32", b"[]"), ("fp16", b'["FP16"]'), ("bf16", b'["BF16"]')):

@@ -60,17 +60,6 @@ def test_a_fixed_batch_is_the_only_one(tmp_path):
     assert open_step(workload, "infer", 3, RunOptions(threads=1))().shape == (3, 5, 4)
 
 
-def test_inputs_and_outputs_that_disagree_have_no_batch(tmp_path):
-    class Flat(torch.nn.Module):
-        def forward(self, x):
-            return x.sum(0)
-
-    torch.export.save(torch.export.export(Flat(), (torch.zeros(7, 3),)), tmp_path / "net.pt2")
-    workload = resolve(str(tmp_path / "net.pt2"))
-    assert choose_batch_sizes(workload, ())[0] == (1,)
-    assert open_step(workload, "infer", 1, RunOptions(threads=1))().shape == (3,)
-
-
 def test_another_open_size_is_to_be_named(tmp_path):
     workload = save(tmp_path / "net.pt2", dynamic={0: Dim("batch"), 1: Dim("length", min=2, max=16)})
     with pytest.raises(InputError, match=r"axis 1 of input \w+ is open \(\w+, exported with \w+=5\)") as caught:

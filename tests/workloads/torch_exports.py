@@ -1,68 +1,10 @@
-"""Ten small networks as people write them in PyTorch, and as PyTorch's exporter writes them down."""
+"""Five small networks as people write them in PyTorch, and as PyTorch's exporter writes them down."""
 
 import warnings
 from pathlib import Path
 
 import torch
 from torch import nn
-
-
-class Residual(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(3, 16, 3, padding=1)
-        self.left = nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU())
-        self.right = nn.Conv2d(16, 16, 3, padding=1)
-        self.head = nn.Linear(16, 40)
-
-    def forward(self, image):
-        x = torch.relu(self.stem(image))
-        x = torch.relu(x + self.right(self.left(x)))
-        return self.head(x.mean((2, 3)))
-
-
-class Branches(nn.Module):
-    """Four branches of different depth, joined: as in GoogLeNet."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.one, self.three = nn.Conv2d(8, 16, 1), nn.Conv2d(8, 16, 3, padding=1)
-        self.reduce, self.five = nn.Conv2d(8, 16, 1), nn.Conv2d(16, 16, 5, padding=2)
-        self.pooled = nn.Conv2d(8, 16, 1)
-        self.last = nn.Conv2d(64, 8, 3)
-
-    def forward(self, image):
-        pooled = nn.functional.max_pool2d(image, 3, 1, 1)
-        parts = [self.one(image), self.three(image), self.five(torch.relu(self.reduce(image))), self.pooled(pooled)]
-        return self.last(torch.relu(torch.cat(parts, 1)))
-
-
-class SharedWeights(nn.Module):
-    """Two inputs through one network, and an embedding that is also the last layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.table = nn.Embedding(64, 32)
-        self.shared = nn.Linear(32, 32)
-
-    def forward(self, first, second):
-        x, y = torch.tanh(self.shared(self.table(first))), torch.tanh(self.shared(self.table(second)))
-        return torch.matmul(x * y, self.table.weight.t())
-
-
-class TwoOutputs(nn.Module):
-    """An image and a vector in; a class and a box out; the hidden layer is an output and is read on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.see, self.feel = nn.Conv2d(3, 16, 3, stride=2), nn.Linear(10, 32)
-        self.mix = nn.Linear(16 + 32, 64)
-        self.classes, self.box = nn.Linear(64, 20), nn.Linear(64, 16)
-
-    def forward(self, image, state):
-        seen = self.see(image).amax((2, 3))
-        hidden = torch.relu(self.mix(torch.cat([seen, torch.relu(self.feel(state))], 1)))
-        return hidden, self.classes(hidden).softmax(1), self.box(hidden)
 
 
 class Recurrent(nn.Module):
@@ -139,33 +81,16 @@ class Encoder(nn.Module):
         return x.mean(1)
 
 
-class Perceptron(nn.Module):
-    """Wide enough that its layers are split."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(48, 200), nn.ReLU(), nn.Linear(200, 150, bias=False), nn.ReLU())
-        self.scale, self.last = nn.Parameter(torch.rand(150, 90)), nn.PReLU(90)
-
-    def forward(self, x):
-        return self.last(self.layers(x) @ self.scale)
-
-
 def words(*shape: int, below: int = 50) -> torch.Tensor:
     return torch.randint(0, below, shape)
 
 
 NETWORKS = {
-    "residual": (Residual, {"image": torch.rand(2, 3, 12, 12)}, 1),
-    "branches": (Branches, {"image": torch.rand(1, 8, 10, 10)}, 1),
-    "shared-weights": (SharedWeights, {"first": words(2, 5), "second": words(2, 5)}, 1),
-    "two-outputs": (TwoOutputs, {"image": torch.rand(1, 3, 12, 12), "state": torch.rand(1, 10)}, 3),
     "recurrent": (Recurrent, {"tokens": words(1, 7)}, 2),
     "attention": (Attention, {"x": torch.rand(2, 6, 32), "mask": torch.ones(2, 6)}, 1),
     "depthwise": (Depthwise, {"image": torch.rand(1, 8, 9, 9)}, 1),
     "upsampling": (Upsampling, {"image": torch.rand(1, 3, 16, 16)}, 1),
     "encoder": (Encoder, {"tokens": words(2, 9)}, 1),
-    "perceptron": (Perceptron, {"x": torch.rand(3, 48)}, 1),
 }
 """Class, example inputs by name, and number of outputs."""
 

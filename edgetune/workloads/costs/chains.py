@@ -24,17 +24,11 @@ def collapse(nodes: Sequence[OperatorNode], outputs: frozenset[str]) -> list[Ope
     replaced: dict[int, OperatorNode] = {}
     dropped: set[int] = set()
     for index, node in enumerate(nodes):
-        if node.op in _GATES:
-            found = chains.gated(index)
-        elif node.op == "Erf":
-            found = chains.gelu(index)
-        else:
-            continue
-        if found is None:
-            continue
-        fused, members = found
-        replaced[members[-1]] = fused
-        dropped.update(members)
+        found = chains.gated(index) if node.op in _GATES else chains.gelu(index) if node.op == "Erf" else None
+        if found is not None:
+            fused, members = found
+            replaced[members[-1]] = fused
+            dropped.update(members)
     return [replaced.get(i, node) for i, node in enumerate(nodes) if i not in dropped or i in replaced]
 
 
@@ -67,16 +61,15 @@ class _Chains:
             return None
         for other in self._other_inputs(product, plus_one):
             if other == x.name:  # x * (1 + erf), halved afterwards
-                half = self._only_reader(product, "Mul")
-                return self._fuse("Gelu", x, [scale, erf, plus_one, product, half]) if half is not None else None
+                halved = self._only_reader(product, "Mul")
+                return None if halved is None else self._fuse("Gelu", x, [scale, erf, plus_one, product, halved])
             maker = self._makers.get(other)  # (x / 2) * (1 + erf)
-            if maker is not None and self._halves(maker, x) and self._only_reader(maker, "Mul") == product:
+            half = None if maker is None else self._nodes[maker]
+            if maker is None or half is None or half.op not in ("Mul", "Div"):
+                continue
+            if any(tensor.name == x.name for tensor in half.reads) and self._only_reader(maker, "Mul") == product:
                 return self._fuse("Gelu", x, [scale, erf, plus_one, maker, product])
         return None
-
-    def _halves(self, index: int, x: GraphTensor) -> bool:
-        node = self._nodes[index]
-        return node.op in ("Mul", "Div") and any(tensor.name == x.name for tensor in node.reads)
 
     def _only_reader(self, index: int, op: str) -> int | None:
         """Return the node of type ``op`` that alone reads the output of node ``index``, once, else ``None``."""

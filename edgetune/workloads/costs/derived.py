@@ -104,19 +104,18 @@ def _unpacked_by_readers(costed: Sequence[Costed], outputs: frozenset[str]) -> l
         if item.node.op != "DequantizeLinear" or item.cost.ledger != "modelled" or item.node.y.name in outputs:
             continue
         reading = [(place, found[place]) for place in readers.get(item.node.y.name, [])]
-        able = [(place, reader) for place, reader in reading if reader is not None and _unpacks(reader, item.node.y)]
+        able = [
+            (place, reader)
+            for place, reader in reading
+            if reader is not None and reader.cost.ledger == "modelled" and reader.cost.op_class in _UNPACKS
+            if reader.cost.bytes_read >= item.node.y.size_bytes * reader.node.repeats  # some read a part
+        ]
         if not reading or len(able) != len(reading):
             continue
         found[index] = None
         for count, (place, reader) in enumerate(able):
             found[place] = _reading_packed(reader, item, pays=count == 0)
     return [item for item in found if item is not None]
-
-
-def _unpacks(reader: Costed, tensor: GraphTensor) -> bool:
-    cost = reader.cost
-    whole = cost.bytes_read >= tensor.size_bytes * reader.node.repeats  # operators that read a part are left out
-    return cost.ledger == "modelled" and cost.op_class in _UNPACKS and whole
 
 
 def _reading_packed(reader: Costed, unpacking: Costed, *, pays: bool) -> Costed:
@@ -156,7 +155,8 @@ def _producer(
 def _join(chain: _Chain, item: Costed) -> None:
     inner, node = chain.last, item.node
     first = chain.members[0]
-    if node.op == "BatchNormalization" and len(chain.members) == 1 and _takes_scales(first):
+    weight = first.optional(1) if first.op in _FOLDS_SCALES and not first.domain else None
+    if node.op == "BatchNormalization" and len(chain.members) == 1 and weight is not None and weight.constant:
         chain.cost = _with_folded_scale(chain.cost, first, node)
     else:
         reads = sum(tensor.name == inner.name for tensor in node.reads)
@@ -168,11 +168,6 @@ def _join(chain: _Chain, item: Costed) -> None:
         )  # fmt: skip
         chain.extra += [tensor for tensor in node.reads if tensor.name != inner.name]
     chain.members.append(node)
-
-
-def _takes_scales(node: OperatorNode) -> bool:
-    weight = node.optional(1)
-    return node.op in _FOLDS_SCALES and not node.domain and weight is not None and weight.constant
 
 
 def _with_folded_scale(cost: Cost, producer: OperatorNode, norm: OperatorNode) -> Cost:
@@ -227,9 +222,14 @@ def training_rows(forward: Sequence[Costed], parameters: Sequence[GraphTensor]) 
         needs.update(tensor.name for tensor in item.node.makes)
         if item.cost.ledger == "modelled":
             backward.append(_backward(item, wanted, trainable))
-    for group in reversed(backward):
-        rows.extend(group)
-    rows.extend(_optimiser(tensor) for tensor in parameters)
+    rows += [row for group in reversed(backward) for row in group]
+    for tensor in parameters:
+        cost = Cost(
+            "optimiser", flops_other=OPTIMISER_FLOPS * tensor.elements, bytes_read=3 * tensor.size_bytes,
+            bytes_written=(OPTIMISER_PASSES - 3) * tensor.size_bytes, weight_bytes=tensor.size_bytes,
+        )  # fmt: skip
+        node = OperatorNode(f"{tensor.name}/optimiser", "SGD", (tensor,), (tensor,))
+        rows.append(replace(to_row(node, cost, "optimiser"), precision=None))
     return rows
 
 
@@ -237,8 +237,10 @@ def _backward(item: Costed, wanted: Sequence[GraphTensor], trainable: set[str]) 
     node, cost = item.node, item.cost
     if cost.op_class in PRODUCTS and node.op not in ATTENTION:
         return _product_gradients(node, cost, wanted, trainable)
-    if cost.op_class == "gather":
-        return [_embedding_gradient(node, cost)]
+    if cost.op_class == "gather":  # the dense gradient of the table is cleared, then rows are added
+        written = node.x.size_bytes + cost.bytes_written
+        cost = replace(cost, flops_other=node.y.elements, bytes_read=cost.bytes_moved, weight_bytes=0, kernels=2)
+        return [to_row(node, replace(cost, bytes_written=written), "backward", "/backward")]
     factors = replace(
         cost,
         macs=BACKWARD_FLOPS_FACTOR * cost.macs,
@@ -281,26 +283,3 @@ def _gradient(cost: Cost, operand_bytes: int, *, of_weights: bool = False) -> Co
         bytes_written=operand_bytes,
         weight_bytes=0 if of_weights else cost.weight_bytes,
     )
-
-
-def _embedding_gradient(node: OperatorNode, cost: Cost) -> OpRow:
-    """Return the row of an embedding's gradient: the dense gradient of the table is cleared, then rows are added."""
-    added = replace(
-        cost,
-        flops_other=node.y.elements,
-        bytes_read=cost.bytes_moved,
-        bytes_written=node.x.size_bytes + cost.bytes_written,
-        weight_bytes=0,
-        kernels=2,
-    )
-    return to_row(node, added, "backward", "/backward")
-
-
-def _optimiser(parameter: GraphTensor) -> OpRow:
-    size_bytes = parameter.size_bytes
-    cost = Cost(
-        "optimiser", flops_other=OPTIMISER_FLOPS * parameter.elements, bytes_read=3 * size_bytes,
-        bytes_written=(OPTIMISER_PASSES - 3) * size_bytes, weight_bytes=size_bytes,
-    )  # fmt: skip
-    node = OperatorNode(f"{parameter.name}/optimiser", "SGD", (parameter,), (parameter,))
-    return replace(to_row(node, cost, "optimiser"), precision=None)

@@ -149,16 +149,16 @@ class _Writer:
         heads = (run.samples, decoder.kv_heads)
         caches = [self._tensor(f"{name}.past_{part}", (*heads, run.past, size)) for part in ("key", "value")]
         grown = [self._tensor(f"{name}.{part}", (*heads, run.past + run.tokens, size)) for part in ("key", "value")]
+        settings: dict[str, Any] = {"q_num_heads": decoder.heads, "kv_num_heads": decoder.kv_heads, "is_causal": 1}
+        operands = (query, key, value, None, *caches)
         mixed = self._add(
             f"{name}.attention",
             "Attention",
-            (query, key, value, None, *caches),
+            operands,
             query.dims,
             *grown,
-            q_num_heads=decoder.heads,
-            kv_num_heads=decoder.kv_heads,
-            is_causal=1,
             left_window_size=decoder.window - 1,
+            **settings,
         )
         return self._product(f"{name}.o_proj", mixed, decoder.hidden, decoder.out_bias)
 
@@ -229,29 +229,20 @@ def decoder_conditions(decoder: Decoder, run: Pass, nodes: Sequence[OperatorNode
 
     ``context`` is the number of new tokens in prefill, otherwise the number of cached tokens.
     """
+    weights = {tensor.name: tensor.size_bytes for node in nodes for tensor in node.reads if tensor.constant}
+    kept = min(run.past + run.tokens, decoder.window or run.past + run.tokens)
+    elements = 2 * decoder.layers * run.samples * decoder.kv_heads * kept * decoder.head_size
     return {
         "dimensions": {"tokens": run.tokens, "past": run.past},
         **_run(run),
-        "weights_bytes": stored_bytes([tensor for node in nodes for tensor in node.reads]),
-        "cache_bytes": cache_bytes(decoder, run, precision),
+        "weights_bytes": sum(weights.values()),
+        "cache_bytes": elements * FLOAT_PRECISIONS[precision][1],  # keys and values of every layer, head and token
     }
 
 
 def _run(run: Pass) -> dict[str, object]:
     context = run.tokens if run.phase == "prefill" else run.past
     return {"phase": run.phase, "context": context, "tokens": run.samples * run.tokens}
-
-
-def stored_bytes(tensors: Sequence[GraphTensor]) -> int:
-    """Return the bytes of the weights among tensors; each name counts once."""
-    return sum({tensor.name: tensor.size_bytes for tensor in tensors if tensor.constant}.values())
-
-
-def cache_bytes(decoder: Decoder, run: Pass, precision: str) -> int:
-    """Return the bytes of keys and values after a run, for every layer, key head and token within the window."""
-    kept = min(run.past + run.tokens, decoder.window or run.past + run.tokens)
-    elements = 2 * decoder.layers * run.samples * decoder.kv_heads * kept * decoder.head_size
-    return elements * FLOAT_PRECISIONS[precision][1]
 
 
 def graph_conditions(

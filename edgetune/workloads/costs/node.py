@@ -9,7 +9,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 from edgetune.artifacts.ops import Ledger, OpClass, OpRow
@@ -41,9 +40,8 @@ class UnknownShapeError(InputError):
     """A formula needs the shape of a tensor, which neither inference nor a run of the network gives."""
 
     def __init__(self, tensor: str) -> None:
-        written = repr(tensor)[1:-1]  # in a damaged model a name may contain any characters
         super().__init__(
-            f"the shape of tensor {tensor!r} is unknown", f"say its sizes, e.g. --dim {written}:0=100 for the first"
+            f"the shape of tensor {tensor!r} is unknown", "a run shows it: give inputs by --inputs FILE.npz"
         )
 
 
@@ -257,9 +255,9 @@ def streamed(
     )
 
 
-_ARITHMETIC: Mapping[str, str] = MappingProxyType(
-    {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
-)
+_ARITHMETIC: Mapping[str, str] = {
+    "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8": "fp8",
+}  # fmt: skip
 _QUANTISES_INSIDE = frozenset(("DynamicQuantizeMatMul", "DynamicQuantizeLSTM"))
 """Operators that take floats and multiply them as 8-bit integers."""
 _CHANGES_TYPE = frozenset(("Cast", "CastLike", "DequantizeLinear"))
@@ -278,11 +276,8 @@ def precision_of(node: OperatorNode) -> str | None:
     if not changes and node.reads and node.reads[0].dtype in ("int8", "uint8"):
         return "int8"
     tensors = (*node.makes, *node.reads) if changes else (*node.reads, *node.makes)
-    return next((found for tensor in tensors if (found := _float(tensor)) is not None), None)
-
-
-def _float(tensor: GraphTensor) -> str | None:
-    return "fp8" if tensor.dtype.startswith("float8") else _ARITHMETIC.get(tensor.dtype)
+    kinds = ("float8" if tensor.dtype.startswith("float8") else tensor.dtype for tensor in tensors)
+    return next((_ARITHMETIC[kind] for kind in kinds if kind in _ARITHMETIC), None)
 
 
 def readers_of(nodes: Iterable[OperatorNode]) -> dict[str, list[int]]:

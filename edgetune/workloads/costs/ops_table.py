@@ -16,7 +16,7 @@ from edgetune.workloads.control_flow import CONTROL_FLOW
 from edgetune.workloads.costs.derived import apart, fuse, training_rows
 from edgetune.workloads.costs.formulas.pointwise import trains
 from edgetune.workloads.costs.generation import decoder_conditions, decoder_nodes, graph_conditions, pass_of
-from edgetune.workloads.costs.node import Cost, GraphTensor, OperatorNode, main_precision, streamed
+from edgetune.workloads.costs.node import GraphTensor, OperatorNode, main_precision, streamed
 from edgetune.workloads.costs.table import has_formula
 from edgetune.workloads.costs.walk import Costed, cost_nodes, read_graph, to_row
 from edgetune.workloads.kernels import KERNELS, MATMUL, BenchmarkKernel, kernel_of
@@ -118,7 +118,13 @@ def graph_table(model: onnx.ModelProto, name: str, request: CostRequest, workloa
         InputError: see ``operator_table``.
     """
     task, view, precision, dimensions = request.task, request.view, request.precision, dict(request.dimensions)
-    _refuse_training_in_view(task, view)
+    if view is not None and task == "train":
+        raise InputError(
+            "--eager is of inference: no parts of a backward pass are known"
+            if view == "eager"
+            else "training is not fused: its backward pass reads what lies between the operators",
+            f"--task infer, or leave --{view} out",
+        )
     fixed = fix_dimensions(
         without_weights(model), batch_size=request.batch_size, dimensions=dimensions,
         batch=None if workload is None else network_batch(workload, dimensions, request.batch_size),
@@ -131,15 +137,13 @@ def graph_table(model: onnx.ModelProto, name: str, request: CostRequest, workloa
         observed, failed = observe(
             with_batch(workload, dimensions, request.batch_size), request.batch_size, dimensions, request.feed
         )
-        infer(fixed, observed=observed)
+        infer(fixed, observed)
         graph = read(observed=observed)
         costed = cost_nodes(graph.nodes)
-        data_warnings = (_observed(failed),)
+        told = "shapes, trip counts and branches that depend on the data are those of one run, fed as to measure it"
+        data_warnings = (DataWarning("shapes-of-a-run", told, {}) if failed is None else _no_run(failed),)
     data_warnings = (*data_warnings, *_unknown_shapes(costed), *_training_mode(costed, task))
-    conditions: dict[str, object] = {
-        "dimensions": dimensions,
-        **graph_conditions(fixed, graph.weights, precision),
-    }
+    conditions: dict[str, object] = {"dimensions": dimensions, **graph_conditions(fixed, graph.weights, precision)}
     if graph.quantised:
         conditions["quantised_operators"] = graph.quantised
     if view is not None:
@@ -206,15 +210,11 @@ def _unknown_shapes(costed: Sequence[Costed]) -> list[DataWarning]:
         return []
     first = repr(next(iter(missing)))[1:-1]  # in a damaged model a name may contain any characters
     more = f" and of {len(missing) - 1} more" if len(missing) > 1 else ""
-    advice = f"the shape of tensor '{first}'{more} is unknown; --dim {first}:0=100 would say its first size"
+    advice = f"the shape of tensor '{first}'{more} is unknown: no run showed it"
     return [DataWarning("unknown-shapes", advice, {"tensors": float(len(missing))})]
 
 
-def _observed(failed: str | None) -> DataWarning:
-    """Return the warning about shapes that depend on the data; ``failed`` is why no run observed them."""
-    if failed is None:
-        told = "shapes, trip counts and branches that depend on the data are those of one run, fed as to measure it"
-        return DataWarning("shapes-of-a-run", told, {})
+def _no_run(failed: str) -> DataWarning:
     return DataWarning(
         "no-run-for-shapes",
         "some shapes, trip counts or branches depend on the data, and the network did not run to show them: "
@@ -300,16 +300,6 @@ def _viewed(
     return fuse(costed, outputs) if view == "fused" else apart(costed)
 
 
-def _refuse_training_in_view(task: Task, view: View) -> None:
-    if view == "eager" and task == "train":
-        raise InputError("--eager is of inference: no parts of a backward pass are known", "--task infer")
-    if view == "fused" and task == "train":
-        raise InputError(
-            "training is not fused: its backward pass reads what lies between the operators",
-            "--task infer, or leave --fused out",
-        )
-
-
 def _origin(workload: Workload | None) -> dict[str, object]:
     return {} if workload is None else {"workload": {"name": workload.reference, "sha256": workload.sha256}}
 
@@ -335,32 +325,21 @@ def kernel_table(workload: Workload, kernel: BenchmarkKernel) -> OpsTable:
         workload: Name and provenance.
         kernel: The kernel of the workload.
     """
-    row = replace(to_row(_node(kernel), _cost(kernel)), precision=None)  # operands of TF32 and FP32 are alike
-    rows = [replace(row, name=f"{row.name}_{run}") for run in range(kernel.repeats)]
-    request = CostRequest("infer", 1, kernel.precision)
-    return _table(workload.name, request, rows, inputs=_origin(workload), conditions={"dimensions": {}})
-
-
-def _node(kernel: BenchmarkKernel) -> OperatorNode:
-    """Return the kernel as an operator with its tensors."""
-    stored = kernel.storage
+    stored, flops = kernel.storage, kernel.flops
 
     def operand(name: str, rows: int, columns: int) -> GraphTensor:
         return GraphTensor(name, (rows, columns), stored.operand, stored.operand_bytes)
 
-    if kernel.name == MATMUL:
-        inputs = (operand("a", kernel.rows, kernel.inner), operand("b", kernel.inner, kernel.columns))
-        output = GraphTensor("c", (kernel.rows, kernel.columns), stored.result, stored.result_bytes)
-        return OperatorNode(kernel.label, KERNELS[MATMUL], inputs, (output,))
     x, y = (operand(name, kernel.rows, kernel.columns) for name in ("x", "y"))
-    return OperatorNode(kernel.label, KERNELS[kernel.name], (x,), (y,))
-
-
-def _cost(kernel: BenchmarkKernel) -> Cost:
-    """Return the cost of one run: each operand read once, the result written once."""
-    node = _node(kernel)
-    if kernel.name == MATMUL:
-        return streamed(
-            node, "saturated", macs=kernel.flops // 2, channels_in=kernel.inner, channels_out=kernel.columns
-        )
-    return streamed(node, "elementwise" if kernel.name == "relu" else "copy", flops_other=kernel.flops)
+    node = OperatorNode(kernel.label, KERNELS[kernel.name], (x,), (y,))
+    if kernel.name == MATMUL:  # each operand is read once, the result written once
+        factors = operand("a", kernel.rows, kernel.inner), operand("b", kernel.inner, kernel.columns)
+        product = GraphTensor("c", (kernel.rows, kernel.columns), stored.result, stored.result_bytes)
+        node = replace(node, inputs=factors, outputs=(product,))
+        cost = streamed(node, "saturated", macs=flops // 2, channels_in=kernel.inner, channels_out=kernel.columns)
+    else:
+        cost = streamed(node, "elementwise" if kernel.name == "relu" else "copy", flops_other=flops)
+    row = replace(to_row(node, cost), precision=None)  # operands of TF32 and FP32 are alike
+    rows = [replace(row, name=f"{row.name}_{run}") for run in range(kernel.repeats)]
+    request = CostRequest("infer", 1, kernel.precision)
+    return _table(workload.name, request, rows, inputs=_origin(workload), conditions={"dimensions": {}})

@@ -46,20 +46,9 @@ def cost_of(node: OperatorNode) -> Cost:
     # The operator has an invalid rank or attribute, or an input is missing.
     with refuse_malformed(f"node {node.name!r} ({node.op})"):
         try:
-            return _repeated(formula(node), node.repeats)
+            cost, times = formula(node), node.repeats  # each run reads the weights
         except UnknownShapeError:
             return UNMODELLED
-
-
-def has_formula(node: OperatorNode) -> bool:
-    """Return whether the cost of an operator follows from its shapes."""
-    return node.op in _DOMAINS.get(node.domain, {})
-
-
-def _repeated(cost: Cost, times: int) -> Cost:
-    """Return the cost of ``times`` runs, each of which reads the weights."""
-    if times == 1:
-        return cost
     return replace(
         cost,
         macs=times * cost.macs,
@@ -72,26 +61,23 @@ def _repeated(cost: Cost, times: int) -> Cost:
     )
 
 
-register(linear.conv, ("Conv",))
+def has_formula(node: OperatorNode) -> bool:
+    """Return whether the cost of an operator follows from its shapes."""
+    return node.op in _DOMAINS.get(node.domain, {})
+
+
+register(linear.conv, ("Conv", "ConvInteger", "QLinearConv"))
 register(linear.conv_transpose, ("ConvTranspose",))
-register(linear.conv_integer, ("ConvInteger",))
-register(linear.qlinear_conv, ("QLinearConv",))
 register(linear.gemm, ("Gemm",))
-register(linear.matmul, ("MatMul", "MatMulInteger"))
-register(linear.qlinear_matmul, ("QLinearMatMul",))
+register(linear.matmul, ("MatMul", "MatMulInteger", "QLinearMatMul"))
 register(linear.einsum, ("Einsum",))
 register(attention.attention, ("Attention",))
 register(attention.rotary_embedding, ("RotaryEmbedding",))
-register(linear.lstm, ("LSTM",))
-register(linear.gru, ("GRU",))
-register(linear.rnn, ("RNN",))
+register(linear.recurrent, ("LSTM", "GRU", "RNN"))
 register(pointwise.elementwise, pointwise.ELEMENTWISE_FLOPS)
 register(pointwise.variadic, ("Sum", "Max", "Min", "Mean"))
-register(pointwise.softmax, ("Softmax", "LogSoftmax", "Hardmax"))
 register(pointwise.batch_norm, ("BatchNormalization",))
-register(pointwise.layer_norm, ("LayerNormalization", "GroupNormalization", "InstanceNormalization"))
-register(pointwise.layer_norm, ("MeanVarianceNormalization",))
-register(pointwise.rms_norm, ("RMSNormalization", "SimplifiedLayerNormalization", "LpNormalization"))
+register(pointwise.normalisation, pointwise.NORM_FLOPS)
 register(pointwise.local_response_norm, ("LRN",))
 register(pointwise.reduction, pointwise.REDUCTION_FLOPS)
 register(pointwise.pooling, ("MaxPool", "AveragePool", "LpPool"))
@@ -100,11 +86,10 @@ register(pointwise.dropout, ("Dropout",))
 register(pointwise.cross_entropy, ("SoftmaxCrossEntropyLoss",))
 register(pointwise.negative_log_likelihood, ("NegativeLogLikelihoodLoss",))
 register(movement.copy, ("Concat", "Transpose", "Pad", "Tile", "Expand", "DepthToSpace", "SpaceToDepth"))
-register(movement.copy, ("Trilu", "ReverseSequence", "CenterCropPad"))
+register(movement.copy, ("Trilu", "ReverseSequence", "CenterCropPad", "OneHot"))
 register(movement.part, ("Slice", "Split"))
 register(movement.gather, ("Gather", "GatherElements", "GatherND"))
-register(movement.scatter, ("Scatter", "ScatterElements", "ScatterND"))
-register(movement.unpool, ("MaxUnpool",))
+register(movement.scatter, ("Scatter", "ScatterElements", "ScatterND", "MaxUnpool"))
 register(movement.resize, ("Resize", "Upsample"))
 register(movement.fill, ("ConstantOfShape", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"))
 register(movement.fill, ("Range", "EyeLike"))
@@ -114,7 +99,6 @@ register(movement.joined, ("ConcatFromSequence",))
 register(movement.top_k, ("TopK",))
 register(movement.non_max_suppression, ("NonMaxSuppression",))
 register(movement.select, ("NonZero", "Compress", "Unique"))
-register(movement.one_hot, ("OneHot",))
 register(movement.roi_align, ("RoiAlign",))
 register(movement.grid_sample, ("GridSample",))
 register(movement.affine_grid, ("AffineGrid",))
@@ -132,7 +116,7 @@ register(attention.packed_attention, ("Attention", "QAttention"), CONTRIB)
 register(attention.multi_head_attention, ("MultiHeadAttention",), CONTRIB)
 register(attention.grouped_query_attention, ("GroupQueryAttention",), CONTRIB)
 register(attention.rotary_embedding, ("RotaryEmbedding",), CONTRIB)
-register(linear.qlinear_conv, ("QLinearConv",), CONTRIB)
+register(linear.conv, ("QLinearConv",), CONTRIB)
 register(linear.matmul_nbits, ("MatMulNBits",), CONTRIB)
 register(movement.copy, ("Pad", "Trilu"), CONTRIB)
 register(movement.gather, ("GatherND",), CONTRIB)

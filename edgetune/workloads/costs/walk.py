@@ -16,7 +16,7 @@ from edgetune.workloads.costs.table import cost_of
 from edgetune.workloads.costs.weights import as_run, parameters_of, stored_otherwise
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.model_storage import HINT, refuse_malformed
-from edgetune.workloads.observed import NOTHING, Observation, body_prefix, path_of
+from edgetune.workloads.observed import NOTHING, Observation, path_of
 
 _SHAPE_OF = ("Shape", "Size")
 _DFT_AXIS, _DFT_AXIS_OPERAND = 2, 20
@@ -72,30 +72,23 @@ def read_graph(
     if precision is not None and precision not in FLOAT_PRECISIONS:
         raise InputError(f"unknown precision {precision!r}", f"known: {', '.join(FLOAT_PRECISIONS)}")
     with refuse_malformed("the graph"):
-        return _read(model, precision, training, observed)
-
-
-def _read(model: onnx.ModelProto, precision: str | None, training: bool, observed: Observation) -> CostGraph:
-    tensors = _tensors(model.graph, precision)
-    reader = _Reader(precision, training, observed)
-    nodes = reader.nodes(model, tensors, _TOP)
-    outputs = frozenset(reader.outputs)
-    run, quantised = (nodes, 0) if training else as_run(nodes, outputs)
-    parameters = parameters_of(model.graph, nodes, tensors)
-    weights = (*parameters, *stored_otherwise(model.graph, nodes, tensors))
-    return CostGraph(tuple(collapse(run, outputs)), parameters, weights, quantised, reader.settled)
+        tensors = _tensors(model.graph, precision)
+        reader = _Reader(precision, training)
+        nodes = reader.nodes(model, tensors, _Scope("", 1, observed))
+        outputs = frozenset(reader.outputs)
+        run, quantised = (nodes, 0) if training else as_run(nodes, outputs)
+        parameters = parameters_of(model.graph, nodes, tensors)
+        weights = (*parameters, *stored_otherwise(model.graph, nodes, tensors))
+        return CostGraph(tuple(collapse(run, outputs)), parameters, weights, quantised, reader.settled)
 
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """The scope of a graph: prefix of its names, prefix of its paths (see ``observed``), and how often it runs."""
+    """The scope of a graph: prefix of its names, how often it runs, and its observation."""
 
     prefix: str
     repeats: int
-    path: str = ""
-
-
-_TOP = _Scope("", 1)
+    seen: Observation
 
 
 @dataclass(slots=True)
@@ -103,14 +96,13 @@ class _Reader:
     """Reads a graph and, inside its control flow, the bodies that run.
 
     Args:
-        precision, training, observed: As for ``read_graph``.
+        precision, training: As for ``read_graph``.
         outputs: Names of outputs of the graph and of the bodies read so far.
         settled: See ``CostGraph``.
     """
 
     precision: str | None
     training: bool
-    observed: Observation
     outputs: set[str] = field(default_factory=set)
     settled: bool = True
 
@@ -123,9 +115,9 @@ class _Reader:
             if proto.op_type == "DFT":
                 node = replace(node, attributes={**node.attributes, "axis": _dft_axis(proto, model)})
             if proto.op_type in CONTROL_FLOW and not proto.domain:
-                around = around or shapes.surroundings(model, self.observed, scope.path)
-                self.settled &= bool(self.observed) or is_settled(proto, around)
-                inner = self._body(bodies(proto, around), node, tensors, scope, path_of(scope.path, proto))
+                around = around or shapes.surroundings(model, scope.seen)
+                self.settled &= bool(scope.seen) or is_settled(proto, around)
+                inner = self._body(proto, bodies(proto, around), node, tensors, scope)
                 if inner is not None:
                     found += [replace(node, attributes={EXPANDED: True}), *inner]
                     continue
@@ -136,48 +128,54 @@ class _Reader:
     def _node(self, proto: onnx.NodeProto, name: str, tensors: dict[str, GraphTensor], scope: _Scope) -> OperatorNode:
         inputs = tuple(tensors.get(i) or _unknown(i) if i else None for i in proto.input)
         constant = proto.op_type in (*_SHAPE_OF, "Constant") or (
-            all(tensor is None or tensor.constant for tensor in inputs) and _is_repeatable(proto)
+            # random operators are no constants, nor is control flow, whose bodies may read other tensors
+            all(tensor is None or tensor.constant for tensor in inputs)
+            and bool(proto.input)
+            and not graphs.bodies(proto)
+            and not proto.op_type.startswith("Random")
         )
         outputs = tuple(_output(tensors, o, constant) if o else None for o in proto.output)
         if constant and proto.op_type == "DequantizeLinear":
             outputs = tuple(_kept_packed(tensors, o, inputs) for o in proto.output)
         domain, attributes = str(proto.domain), graphs.attributes(proto)
         node = OperatorNode(name, proto.op_type, inputs, outputs, attributes, self.training, domain, scope.repeats)
-        if scope is _TOP and proto.op_type == "Reshape":  # a body that does not run may contradict itself
+        if not scope.prefix and proto.op_type == "Reshape":  # a body that does not run may contradict itself
             _check_reshape(node)
         return node
 
     def _body(
-        self, found: Sequence[Body], node: OperatorNode, tensors: Mapping[str, GraphTensor], scope: _Scope, path: str
+        self,
+        proto: onnx.NodeProto,
+        found: Sequence[Body],
+        node: OperatorNode,
+        tensors: Mapping[str, GraphTensor],
+        scope: _Scope,
     ) -> list[OperatorNode] | None:
         """Return the operators of the bodies that ran; without a run, of the costliest; ``None`` if none is known."""
         choices = []
         for body in found:
             repeats = scope.repeats * body.repeats if body.runs is None else body.runs
-            name = f"{node.name}/{body.name}/" if self.observed and len(found) > 1 else f"{node.name}/"
-            inner = _Scope(name, repeats, body_prefix(path, body.name))
+            prefix = f"{node.name}/{body.name}/" if scope.seen and len(found) > 1 else f"{node.name}/"
             own = {
-                name: tensors[name] if name in body.outer and name in tensors else _scoped(tensor, inner.prefix)
+                name: tensors[name] if name in body.outer and name in tensors else replace(tensor, name=prefix + name)
                 for name, tensor in _tensors(body.model.graph, self.precision).items()
             }
-            choices.append(self.nodes(body.model, own, inner))
-        if self.observed:
-            return [each for choice in choices for each in choice] if choices or path in self.observed.runs else None
+            choices.append(self.nodes(body.model, own, _Scope(prefix, repeats, scope.seen.body(proto, body.name))))
+        if scope.seen:
+            ran = path_of(scope.seen.prefix, proto) in scope.seen.runs
+            return [each for choice in choices for each in choice] if choices or ran else None
         return max(choices, key=_work) if choices else None
 
 
 def _dft_axis(proto: onnx.NodeProto, model: onnx.ModelProto) -> int | None:
     """Return the axis of a ``DFT``, an attribute before opset 20 and an operand since; ``None`` if it is computed."""
-    if _opset(model) < _DFT_AXIS_OPERAND:
+    opset = next((int(each.version) for each in model.opset_import if each.domain in ("", "ai.onnx")), 1)
+    if opset < _DFT_AXIS_OPERAND:
         return int(graphs.attributes(proto).get("axis", 1))
     if len(proto.input) <= _DFT_AXIS or not proto.input[_DFT_AXIS]:
         return -2
     axis = shapes.small_constants(model.graph).get(proto.input[_DFT_AXIS])
     return None if axis is None else int(axis.ravel()[0])
-
-
-def _opset(model: onnx.ModelProto) -> int:
-    return next((int(each.version) for each in model.opset_import if each.domain in ("", "ai.onnx")), 1)
 
 
 def _check_reshape(node: OperatorNode) -> None:
@@ -194,10 +192,6 @@ def _check_reshape(node: OperatorNode) -> None:
             f"{before}",
             "give the batch size and the --dim that it was exported with, or export it with these dimensions open",
         )
-
-
-def _scoped(tensor: GraphTensor, prefix: str) -> GraphTensor:
-    return replace(tensor, name=prefix + tensor.name)
 
 
 def _work(nodes: Sequence[OperatorNode]) -> tuple[int, int]:
@@ -231,27 +225,15 @@ def cost_nodes(nodes: Sequence[OperatorNode]) -> list[Costed]:
     Raises:
         InputError: a formula needs a shape that is unknown, or returns a negative amount.
     """
-    return [Costed(node, _checked(node, cost_of(node))) for node in nodes]
-
-
-def _checked(node: OperatorNode, cost: Cost) -> Cost:
-    """Return ``cost`` after checking that no amount is negative.
-
-    Raises:
-        InputError: an amount is negative, because the shapes of the operator's tensors contradict each other.
-    """
-    amounts = {
-        "multiply-accumulates": cost.macs, "operations": cost.flops_other, "bytes read": cost.bytes_read,
-        "bytes written": cost.bytes_written, "bytes of weights": cost.weight_bytes,
-    }  # fmt: skip
-    for what, amount in amounts.items():
-        if amount < 0:
+    costed = [Costed(node, cost_of(node)) for node in nodes]
+    for node, cost in ((item.node, item.cost) for item in costed):
+        amounts = (cost.macs, cost.flops_other, cost.bytes_read, cost.bytes_written, cost.weight_bytes)
+        if min(amounts) < 0:  # the shapes of the operator's tensors contradict each other
             listed = " and ".join(map(str, (*node.reads, *node.makes)))
             raise InputError(
-                f"operator {node.name!r} ({node.op}) would cost {amount} {what}: its shapes contradict, {listed}",
-                HINT,
+                f"operator {node.name!r} ({node.op}) would cost {min(amounts)}: its shapes contradict, {listed}", HINT
             )
-    return cost
+    return costed
 
 
 def to_row(node: OperatorNode, cost: Cost, phase: Phase = "forward", suffix: str = "") -> OpRow:
@@ -276,14 +258,6 @@ def to_row(node: OperatorNode, cost: Cost, phase: Phase = "forward", suffix: str
         kernels=cost.kernels,
         precision=precision_of(node),
     )
-
-
-def _is_repeatable(proto: onnx.NodeProto) -> bool:
-    """Whether a node with constant inputs is a constant.
-
-    Random operators are not, nor is control flow, whose bodies may read tensors that are not among its inputs.
-    """
-    return bool(proto.input) and not graphs.bodies(proto) and not proto.op_type.startswith("Random")
 
 
 def _unknown(name: str) -> GraphTensor:

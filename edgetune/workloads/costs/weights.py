@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from edgetune.workloads.costs.node import GraphTensor, OperatorNode, makers_of, readers_of
 from edgetune.workloads.lazy import onnx
@@ -112,16 +111,18 @@ _BYTES = frozenset(("int8", "uint8"))
 _CONTRIB = "com.microsoft"
 _CLAMPS = frozenset(("Relu", "Clip"))
 """Activations that the saturating quantisation of the result includes."""
-_PRODUCTS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {"Conv": ("QLinearConv", ""), "MatMul": ("QLinearMatMul", ""), "Gemm": ("QGemm", _CONTRIB)}
-)
+_PRODUCTS: Mapping[str, tuple[str, str]] = {
+    "Conv": ("QLinearConv", ""),
+    "MatMul": ("QLinearMatMul", ""),
+    "Gemm": ("QGemm", _CONTRIB),
+}
 _ELEMENTWISE = ("Add", "Mul", "LeakyRelu", "Sigmoid", "Softmax", "AveragePool", "GlobalAveragePool")
 _MOVES = (
     "Concat", "Split", "MaxPool", "Max", "Min", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Resize",
     "Gather", "Slice", "Tile", "Expand", "DepthToSpace", "Pad",
 )  # fmt: skip
-_DATA_INPUTS: Mapping[str, int] = MappingProxyType(
-    dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Resize", "Gather", "Slice", "Tile", "Expand", "Pad", "Split"), 1)
+_DATA_INPUTS: Mapping[str, int] = dict.fromkeys(
+    ("Reshape", "Squeeze", "Unsqueeze", "Resize", "Gather", "Slice", "Tile", "Expand", "Pad", "Split"), 1
 )
 """Number of data inputs of operators whose further inputs are indices or sizes and never quantised."""
 
@@ -191,22 +192,16 @@ class _Graph:
 
     def kept(self) -> list[OperatorNode]:
         """Return the remaining nodes; a ``DequantizeLinear`` without readers is removed."""
-        still = {
-            tensor.name for index, node in enumerate(self.nodes) if index not in self.dropped for tensor in node.reads
+        left = [(index, node) for index, node in enumerate(self.nodes) if index not in self.dropped]
+        read = {tensor.name for _, node in left for tensor in node.reads} | self.outputs
+        unread = {
+            index
+            for index, node in left
+            if node.op == "DequantizeLinear" and not node.y.constant and node.y.name not in read
+            if self.readers.get(node.y.name)  # which all became 8-bit kernels
         }
-        found = []
-        for index, node in enumerate(self.nodes):
-            if index in self.replaced:
-                found.append(self.replaced[index])
-            elif index not in self.dropped and not self._is_unread(node, still):
-                found.append(node)
-        return found
-
-    def _is_unread(self, node: OperatorNode, still: set[str]) -> bool:
-        """Whether a node is a ``DequantizeLinear`` whose readers all became 8-bit kernels."""
-        if node.op != "DequantizeLinear" or node.y.constant or node.y.name in self.outputs:
-            return False
-        return node.y.name not in still and bool(self.readers.get(node.y.name))
+        kept = {index: node for index, node in left if index not in unread} | self.replaced
+        return [kept[index] for index in sorted(kept)]
 
 
 def _kernel(
@@ -220,7 +215,10 @@ def _kernel(
         return replace(node, inputs=inputs, outputs=outputs)
     op, domain = _PRODUCTS[node.op]
     rounding = (None, None) if quantise is None else (quantise.input(1), quantise.optional(2))
-    first, second = (_with_scale(data[place]) for place in (0, 1))
+    first, second = (
+        (stored, unpacking.optional(1), unpacking.optional(2))
+        for unpacking, stored in (found for found in data[:2] if found is not None)  # a product has both operands
+    )
     bias = data[2][1] if len(data) > 2 and data[2] is not None else None
     inputs = {
         "QLinearConv": (*first, *second, *rounding, bias),
@@ -231,11 +229,3 @@ def _kernel(
         (a, a_scale, a_zero), (b, b_scale, b_zero) = first, second
         op, domain, inputs = "MatMulIntegerToFloat", _CONTRIB, (a, b, a_scale, b_scale, a_zero, b_zero)
     return replace(node, op=op, domain=domain, inputs=inputs, outputs=outputs)
-
-
-def _with_scale(
-    found: tuple[OperatorNode, GraphTensor] | None,
-) -> tuple[GraphTensor | None, GraphTensor | None, GraphTensor | None]:
-    assert found is not None  # a product has both of its operands
-    unpacking, stored = found
-    return stored, unpacking.optional(1), unpacking.optional(2)

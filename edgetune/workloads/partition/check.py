@@ -109,7 +109,9 @@ def largest_difference(prepared: Prepared, inputs: str | None = None) -> float |
     if difference_between(again, expected) != 0:
         return None
     difference = difference_between(run_layers(prepared, feed), expected)
-    if not difference <= tolerance_of(model):
+    full = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
+    coarse = any(tensor.data_type not in (*full, TensorProto.STRING) for tensor in model.graph.initializer)
+    if not difference <= (COARSE_TOLERANCE if coarse else TOLERANCE):
         raise InputError(
             f"the layers of {prepared.reference} do not compute what the whole network does: outputs differ by "
             f"{difference:.2g} of the largest",
@@ -139,13 +141,6 @@ def run_layers(prepared: Prepared, feed: Mapping[str, Any]) -> list[Any]:
             ) from None
         values.update(zip(layer.outputs, made, strict=True))
     return [values[tensor.name] for tensor in prepared.outputs]
-
-
-def tolerance_of(model: onnx.ModelProto) -> float:
-    """Return the tolerance of outputs: larger if weights have fewer bits than single precision."""
-    full = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
-    coarse = any(tensor.data_type not in (*full, TensorProto.STRING) for tensor in model.graph.initializer)
-    return COARSE_TOLERANCE if coarse else TOLERANCE
 
 
 def _session(path: Path, *, optimised: bool) -> Any:

@@ -37,7 +37,7 @@ from onnx import helper, numpy_helper
 
 from edgetune.errors import InputError
 from edgetune.workloads.graphs import attributes, constant_nodes, needed_nodes, nested_nodes, reads
-from edgetune.workloads.partition.optimised import StoredGraph
+from edgetune.workloads.partition.optimised import StoredGraph, bytes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,36 +67,45 @@ class CutLayer:
     scratch_bytes: int
 
 
-def cut_layers(pieces: tuple[LayerNodes, ...], graph: StoredGraph) -> tuple[CutLayer, ...]:
-    """Return the pieces with their inputs, outputs and memory.
+def cut_layers(graph: StoredGraph, *, whole: bool = False) -> tuple[CutLayer, ...]:
+    """Return the pieces of a graph in topological order, or with ``whole`` the graph as one piece.
 
     Raises:
         InputError: the size of an output of the network is unknown.
     """
-    static = static_nodes(graph)
+    static, nodes = static_nodes(graph), tuple(graph.model.graph.node)
+    whole_piece: Piece = (graph.model.graph.name or "whole", "other", nodes)
+    pieces = (whole_piece,) if whole else _cut(graph, static)
     makers = {
         name: index
-        for index, piece in enumerate(pieces)
-        for node in piece.nodes
+        for index, (_, _, own) in enumerate(pieces)
+        for node in own
         for name in node.output
         if name and name not in static
     }
     wanted = {value.name: {-1} for value in graph.model.graph.output}
-    for index, piece in enumerate(pieces):
-        for name in {name for node in piece.nodes for name in reads(node)}:
+    for index, (_, _, own) in enumerate(pieces):
+        for name in {name for node in own for name in reads(node)}:
             wanted.setdefault(name, set()).add(index)
     arguments = {value.name for value in graph.model.graph.input} - {*graph.weights, *graph.constants}
     layers = []
-    for index, piece in enumerate(pieces):
-        used = list(dict.fromkeys(name for node in piece.nodes for name in reads(node)))
+    for index, (first, kind, own) in enumerate(pieces):
+        used = list(dict.fromkeys(name for node in own for name in reads(node)))
         inputs = [name for name in used if name in arguments or makers.get(name, index) != index]
-        made = [name for node in piece.nodes for name in node.output if makers.get(name) == index]
+        made = [name for node in own for name in node.output if makers.get(name) == index]
         outputs = [name for name in made if wanted.get(name, set()) - {index}]
+        sizes = {name: bytes_of(graph.sized(name)) for name in outputs}
+        if unknown := [name for name, size in sizes.items() if size is None]:
+            raise InputError(
+                f"the size of output {unknown[0]!r} depends on the data, or is not a tensor: no memory can be set "
+                "aside for it",
+                "a run shows it: edgetune schedule prepare --inputs FILE.npz; or export it without this output",
+            )
         layers.append(
             CutLayer(
-                piece.name, piece.kind, piece.nodes, tuple(weights_of(used, graph, static)), tuple(inputs),
+                first, kind, own, tuple(weights_of(used, graph, static)), tuple(inputs),
                 tuple(outputs), tuple(sorted({makers[name] for name in inputs if name in makers})),
-                sum(_known_bytes(graph, name) for name in outputs), _scratch_bytes(piece, graph, set(inputs + outputs)),
+                sum(size or 0 for size in sizes.values()), _scratch_bytes(own, graph, set(inputs + outputs)),
             )
         )  # fmt: skip
     return tuple(layers)
@@ -113,7 +122,7 @@ def layer_model(layer: CutLayer, graph: StoredGraph) -> onnx.ModelProto:
         for name in layer.weights
     ]
     model = onnx.ModelProto(ir_version=graph.model.ir_version, producer_name="edgetune")
-    domains = _domains(layer.nodes)
+    domains = {"", *("" if node.domain == "ai.onnx" else node.domain for node in nested_nodes(layer.nodes))}
     model.opset_import.extend(entry for entry in graph.model.opset_import if entry.domain in domains)
     model.graph.name = layer.name or "layer"
     model.graph.node.extend(layer.nodes)
@@ -125,27 +134,12 @@ def layer_model(layer: CutLayer, graph: StoredGraph) -> onnx.ModelProto:
     return model
 
 
-def _domains(nodes: tuple[onnx.NodeProto, ...]) -> set[str]:
-    """Return the domains of nodes and their bodies, with the standard domain always."""
-    return {"", *("" if node.domain == "ai.onnx" else node.domain for node in nested_nodes(nodes))}
-
-
-def _known_bytes(graph: StoredGraph, name: str) -> int:
-    size_bytes = graph.output_bytes(name)
-    if size_bytes is None:
-        raise InputError(
-            f"the size of output {name!r} depends on the data, or is not a tensor: no memory can be set aside for it",
-            f"say how large it gets: edgetune schedule prepare --dim '{name}:0=100', or export without this output",
-        )
-    return size_bytes
-
-
-def _scratch_bytes(piece: LayerNodes, graph: StoredGraph, outside: set[str]) -> int:
+def _scratch_bytes(nodes: tuple[onnx.NodeProto, ...], graph: StoredGraph, outside: set[str]) -> int:
     """Return the peak bytes of tensors that only the piece itself computes and reads; unknown sizes count 0."""
-    last = {name: index for index, node in enumerate(piece.nodes) for name in reads(node)}
+    last = {name: index for index, node in enumerate(nodes) for name in reads(node)}
     alive: dict[str, int] = {}
     most = 0
-    for index, node in enumerate(piece.nodes):
+    for index, node in enumerate(nodes):
         for name in node.output:
             if name in last and name not in outside:
                 alive[name] = graph.nbytes(name) or 0
@@ -157,40 +151,27 @@ def _scratch_bytes(piece: LayerNodes, graph: StoredGraph, outside: set[str]) -> 
 
 Kind = Literal["conv", "fc", "other"]
 
-_CONV = frozenset(
-    {"Conv", "ConvTranspose", "FusedConv", "NhwcFusedConv", "QLinearConv", "ConvInteger", "DeformConv", "NhwcConv"}
+_CONV = "Conv ConvTranspose FusedConv NhwcFusedConv QLinearConv ConvInteger DeformConv NhwcConv"
+_FC = (
+    "Gemm MatMul FusedGemm FusedMatMul QGemm QLinearMatMul MatMulInteger DynamicQuantizeMatMul MatMulIntegerToFloat "
+    "MatMulNBits GemmFloat8 FusedMatMulActivation"
 )
-_FC = frozenset(
-    {"Gemm", "MatMul", "FusedGemm", "FusedMatMul", "QGemm", "QLinearMatMul", "MatMulInteger", "DynamicQuantizeMatMul"}
-    | {"MatMulIntegerToFloat", "MatMulNBits", "GemmFloat8", "FusedMatMulActivation"}
-)
+_KINDS: dict[str, Kind] = {**dict.fromkeys(_CONV.split(), "conv"), **dict.fromkeys(_FC.split(), "fc")}
 
 
-@dataclass(frozen=True, slots=True)
-class LayerNodes:
-    """The operators of one layer.
-
-    Args:
-        name: Name of the operator that starts the layer.
-        kind: Kind of that operator.
-        nodes: The operators in the order of the graph.
-    """
-
-    name: str
-    kind: Kind
-    nodes: tuple[onnx.NodeProto, ...]
+Piece = tuple[str, Kind, tuple[onnx.NodeProto, ...]]
+"""Name and kind of the operator that starts a layer, and its operators in the order of the graph."""
 
 
-def cut(graph: StoredGraph) -> tuple[LayerNodes, ...]:
-    """Return the pieces of a graph in topological order."""
-    static = static_nodes(graph)
+def _cut(graph: StoredGraph, static: dict[str, onnx.NodeProto]) -> tuple[Piece, ...]:
     groups: list[list[onnx.NodeProto]] = [[]]
     starts: list[onnx.NodeProto | None] = [None]
     made: dict[str, int] = {}
     for node in graph.model.graph.node:
         if any(name in static for name in node.output):
             continue
-        if _starts(node, graph, static):
+        weights = (graph.weights[name] for name in weights_of(reads(node), graph, static))
+        if any(sum(size > 1 for size in weight.shape) > 1 for weight in weights):  # more than a vector
             if starts[-1] is not None:
                 groups.append([])
                 starts.append(None)
@@ -201,12 +182,6 @@ def cut(graph: StoredGraph) -> tuple[LayerNodes, ...]:
         groups[index].append(node)
         made.update(dict.fromkeys(node.output, index))
     return tuple(_piece(groups[first:last], starts[first:last], static) for first, last in _spans(graph, groups, made))
-
-
-def uncut(graph: StoredGraph) -> tuple[LayerNodes, ...]:
-    """Return the graph as one piece."""
-    nodes = tuple(graph.model.graph.node)
-    return (LayerNodes(graph.model.graph.name or "whole", "other", nodes),)
 
 
 def static_nodes(graph: StoredGraph) -> dict[str, onnx.NodeProto]:
@@ -235,12 +210,6 @@ def weights_of(names: Iterable[str], graph: StoredGraph, static: dict[str, onnx.
     return list(found)
 
 
-def _starts(node: onnx.NodeProto, graph: StoredGraph, static: dict[str, onnx.NodeProto]) -> bool:
-    """Whether a node reads a weight that is more than a vector."""
-    weights = (graph.weights[name] for name in weights_of(reads(node), graph, static))
-    return any(sum(size > 1 for size in weight.shape) > 1 for weight in weights)
-
-
 def _spans(graph: StoredGraph, groups: list[list[onnx.NodeProto]], made: dict[str, int]) -> list[tuple[int, int]]:
     """Return first and end of the groups that form each piece.
 
@@ -257,25 +226,14 @@ def _spans(graph: StoredGraph, groups: list[list[onnx.NodeProto]], made: dict[st
 
 def _piece(
     groups: list[list[onnx.NodeProto]], starts: list[onnx.NodeProto | None], static: dict[str, onnx.NodeProto]
-) -> LayerNodes:
+) -> Piece:
     nodes = [node for group in groups for node in group]
     first = next((node for node in starts if node is not None), nodes[0])
-    kinds = {_kind(node) for node in starts if node is not None}
-    needed = _closure(nodes, static)
-    name = first.name or next(name for name in first.output if name)
-    return LayerNodes(name, kinds.pop() if len(kinds) == 1 else "other", (*needed, *nodes))
-
-
-def _closure(nodes: list[onnx.NodeProto], static: dict[str, onnx.NodeProto]) -> list[onnx.NodeProto]:
-    """Return the static nodes that ``nodes`` depend on, in the order of the graph."""
+    kinds = {_KINDS.get(node.op_type, "other") for node in starts if node is not None}
     wanted = {name for node in nodes for name in reads(node)}
-    return needed_nodes(list({id(node): node for node in static.values()}.values()), wanted)
-
-
-def _kind(node: onnx.NodeProto) -> Kind:
-    if node.op_type in _CONV:
-        return "conv"
-    return "fc" if node.op_type in _FC else "other"
+    needed = needed_nodes(list({id(node): node for node in static.values()}.values()), wanted)
+    name = first.name or next(name for name in first.output if name)
+    return name, kinds.pop() if len(kinds) == 1 else "other", (*needed, *nodes)
 
 
 _MATRIX_INPUT = {"Gemm": 1, "FusedGemm": 1, "MatMul": 1, "Gather": 0}

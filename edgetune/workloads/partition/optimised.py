@@ -49,23 +49,15 @@ class StoredGraph:
 
     def nbytes(self, name: str) -> int | None:
         """Return the bytes of a tensor; ``None`` if it is no tensor or its size is unknown."""
-        return _bytes_of(self.values.get(name))
+        return bytes_of(self.values.get(name))
 
-    def output_bytes(self, name: str) -> int | None:
-        """Return the bytes of a layer's output; where the size depends on the data, the bytes observed in a run."""
-        known = self.nbytes(name)
-        return _bytes_of(self.seen.get(name)) if known is None else known
-
-    def sized(self, name: str) -> onnx.ValueInfoProto:
-        """Return type and shape of an output of the network; where the size is unknown, those observed in a run."""
-        return self.seen[name] if self.nbytes(name) is None and name in self.seen else self.values[name]
-
-    def unsized_outputs(self) -> list[str]:
-        """Return the outputs of the network whose size depends on the data."""
-        return [value.name for value in self.model.graph.output if self.nbytes(value.name) is None]
+    def sized(self, name: str) -> onnx.ValueInfoProto | None:
+        """Return type and shape of a layer's output; where the size depends on the data, those observed in a run."""
+        return self.seen.get(name) or self.values.get(name)
 
 
-def _bytes_of(value: onnx.ValueInfoProto | None) -> int | None:
+def bytes_of(value: onnx.ValueInfoProto | None) -> int | None:
+    """Return the bytes of a value; ``None`` if it is no tensor or its size is unknown."""
     shape = None if value is None or not _is_known(value) else known_shape(value)
     return None if value is None or shape is None else tensor_bytes(value.type.tensor_type.elem_type, shape)
 
@@ -207,16 +199,15 @@ def _types(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     shown = onnx.ModelProto()
     shown.CopyFrom(model)
     graph = shown.graph
-    inside = [tensor for tensor in graph.initializer if tensor.data_location != onnx.TensorProto.EXTERNAL]
-    outside = [tensor for tensor in graph.initializer if tensor.data_location == onnx.TensorProto.EXTERNAL]
     declared = {value.name for value in (*graph.input, *graph.output)}
+    inside = [each for each in graph.initializer if each.data_location != onnx.TensorProto.EXTERNAL]
+    graph.input.extend(
+        helper.make_tensor_value_info(each.name, each.data_type, list(each.dims))
+        for each in graph.initializer
+        if each.data_location == onnx.TensorProto.EXTERNAL and each.name not in declared
+    )
     del graph.initializer[:]
     graph.initializer.extend(inside)
-    graph.input.extend(
-        helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
-        for tensor in outside
-        if tensor.name not in declared
-    )
     made = [name for node in graph.node for name in node.output if name]
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in made if name not in declared)
     step, hint = (
@@ -224,17 +215,16 @@ def _types(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
         "the model is in order: report this error, and try edgetune schedule prepare --optimise basic",
     )
     session = _load(shown.SerializeToString(), session_options("disabled", threads=1), step, hint)
-    return [_value_info(each) for each in session.get_outputs() if each.name not in declared]
-
-
-def _value_info(described: Any) -> onnx.ValueInfoProto:
-    """Return type and shape of a tensor as ONNX Runtime reports them; a sequence or unknown value has no type."""
-    found = re.fullmatch(r"tensor\((\w+)\)", described.type)
-    if found is None:
-        return onnx.ValueInfoProto(name=described.name)
-    dims = [size if isinstance(size, int) else None for size in described.shape]
-    kind = TensorProto.DataType.Value(found[1].upper())
-    return helper.make_tensor_value_info(described.name, kind, dims)
+    found = []
+    for each in (each for each in session.get_outputs() if each.name not in declared):
+        kind = re.fullmatch(r"tensor\((\w+)\)", each.type)
+        dims = [size if isinstance(size, int) else None for size in each.shape]
+        found.append(
+            onnx.ValueInfoProto(name=each.name)  # a sequence or an unknown value
+            if kind is None
+            else helper.make_tensor_value_info(each.name, TensorProto.DataType.Value(kind[1].upper()), dims)
+        )
+    return found
 
 
 def _load(source: str | bytes, options: Any, step: str, hint: str) -> Any:

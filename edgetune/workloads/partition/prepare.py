@@ -1,18 +1,26 @@
 """Preparation of a folder from a model: written beside its target, then moved there in one step.
 
-The folder contains the layers, files of the whole network, and the manifest, which is written last.
+The folder contains the layers, files of the whole network, and the manifest, which is written last. The weights of a
+layer are one file; a weight that several layers read is a file of its own. The whole network is there twice:
+
+    whole-external.onnx + whole.weights   a process may map the weights, so little of its memory is private
+    whole.onnx                            the usual form; ONNX Runtime copies its weights, and packs them again
+
+Both have all dimensions fixed and hold the same values. ``write_external`` holds one weight at a time in memory.
 """
 
 import json
 import re
 import shutil
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from edgetune.artifacts import file_operations
 from edgetune.artifacts.files import file_hash, require_utf8, write_atomically
@@ -21,16 +29,17 @@ from edgetune.artifacts.yaml_document import plain
 from edgetune.errors import InputError
 from edgetune.processes.families import peak_bytes, reset_peaks
 from edgetune.version import __version__
-from edgetune.workloads.dimensions import data_inputs, input_specs
+from edgetune.workloads import shapes
+from edgetune.workloads.dimensions import data_inputs, fix_dimensions, input_specs
 from edgetune.workloads.graphs import known_shape
-from edgetune.workloads.model_storage import check_constants, check_inputs
+from edgetune.workloads.initial_weights import fill, has_data
+from edgetune.workloads.model_storage import EXTERNAL_ABOVE_BYTES, check_constants, check_inputs, refuse_malformed
+from edgetune.workloads.network_inputs import state_values
 from edgetune.workloads.observed import Feed, observe
-from edgetune.workloads.onnx_file import with_batch
-from edgetune.workloads.partition import weight_files
+from edgetune.workloads.onnx_file import load_model, network_batch, network_values, with_batch
 from edgetune.workloads.partition.check import CHECK_SHARE, PrepareOptions, largest_difference
-from edgetune.workloads.partition.cut import CutLayer, cut, cut_layers, layer_model, split_rows, uncut
+from edgetune.workloads.partition.cut import CutLayer, cut_layers, layer_model, split_rows
 from edgetune.workloads.partition.optimised import StoredGraph, optimise, refuse_bodies, runtime_version, stored_graph
-from edgetune.workloads.partition.weight_files import write_weights
 from edgetune.workloads.prepared import (
     KIND,
     MANIFEST,
@@ -158,18 +167,20 @@ def write_contents(
         DeviceError: ONNX Runtime is missing.
         OSError: the folder cannot be written.
     """
-    fixed = weight_files.write_external(workload, folder, batch_size=options.batch_size, dimensions=options.dimensions)
+    fixed = write_external(workload, folder, batch_size=options.batch_size, dimensions=options.dimensions)
     check_constants(fixed, workload.reference)
     check_inputs(data_inputs(fixed), workload.reference, batch_size=options.batch_size)
-    forms = {"external": weight_files.EXTERNAL} | (
-        {"default": weight_files.DEFAULT} if weight_files.write_default(folder) else {}
-    )
+    forms = {"external": EXTERNAL} | ({"default": DEFAULT} if write_default(folder) else {})
     scratch = folder / "scratch"
     scratch.mkdir()
-    graph = _to_be_cut(optimise(folder / weight_files.EXTERNAL, options.optimise, scratch), fixed, scratch, options)
+    graph = stored_graph(optimise(folder / EXTERNAL, options.optimise, scratch), fixed, scratch)
+    if not options.whole:
+        refuse_bodies(graph)
+        graph = graph if options.split_bytes is None else split_rows(graph, options.split_bytes)
     graph = replace(graph, seen=_sizes_in_a_run(graph, workload, options))
-    layers = cut_layers(uncut(graph) if options.whole else cut(graph), graph)
-    stems = [f"{index:03d}-{_slug(layer.name)}" for index, layer in enumerate(layers)]
+    layers = cut_layers(graph, whole=options.whole)
+    slugs = [re.sub(r"[^A-Za-z0-9_.]+", "-", layer.name).strip("-.")[:_LONGEST_NAME] or "layer" for layer in layers]
+    stems = [f"{index:03d}-{slug}" for index, slug in enumerate(slugs)]
     for layer, stem in zip(layers, stems, strict=True):
         (folder / f"{stem}.onnx").write_bytes(layer_model(layer, graph).SerializeToString())
     weights = write_weights(layers, stems, graph, folder)
@@ -186,8 +197,11 @@ def write_contents(
         "inputs": [asdict(TensorSpec(name, dtype, shape)) for name, shape, dtype in input_specs(fixed)],
         "outputs": [asdict(_output(graph, value.name)) for value in graph.model.graph.output],
         "input_bytes": sum(graph.nbytes(name) or 0 for name, _, _ in input_specs(fixed)),
-        "layers": [asdict(_layer(*each)) for each in zip(layers, _unique(layers), stems, weights, strict=True)],
-        "files": {path.name: asdict(_stored(path)) for path in sorted(folder.iterdir())},
+        "layers": [asdict(each) for each in _layers(layers, stems, weights)],
+        "files": {
+            path.name: asdict(StoredFile(path.stat().st_size, file_hash(path).hexdigest()))
+            for path in sorted(folder.iterdir())
+        },
         "whole": forms,
         "difference": None,
     }
@@ -214,50 +228,150 @@ def _write(document: dict[str, Any], folder: Path) -> None:
     write_atomically((json.dumps(plain(document), indent=1, ensure_ascii=False) + "\n").encode(), folder / MANIFEST)
 
 
-def _to_be_cut(
-    optimised: onnx.ModelProto, fixed: onnx.ModelProto, scratch: Path, options: PrepareOptions
-) -> StoredGraph:
-    graph = stored_graph(optimised, fixed, scratch)
-    if options.whole:
-        return graph
-    refuse_bodies(graph)
-    return graph if options.split_bytes is None else split_rows(graph, options.split_bytes)
-
-
 def _sizes_in_a_run(graph: StoredGraph, workload: Workload, options: PrepareOptions) -> dict[str, onnx.ValueInfoProto]:
     """Return type and shape, observed in one run, of the outputs whose size depends on the data."""
-    unsized = graph.unsized_outputs()
+    unsized = [value.name for value in graph.model.graph.output if graph.nbytes(value.name) is None]
     if not unsized:
         return {}
     workload = with_batch(workload, options.dimensions, options.batch_size)
     seen, _ = observe(workload, batch_size=options.batch_size, dimensions=options.dimensions, feed=Feed(options.inputs))
-    found = {name: seen.value("", name) for name in unsized}
+    found = {name: seen.value(name) for name in unsized}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _slug(name: str) -> str:
-    """Return an operator's name as a part of a file name."""
-    return re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")[:_LONGEST_NAME] or "layer"
-
-
-def _unique(layers: Sequence[CutLayer]) -> list[str]:
-    """Return the names of layers; the index is appended to names that occur more than once."""
+def _layers(
+    layers: Sequence[CutLayer], stems: Sequence[str], weights: Sequence[tuple[PreparedWeight, ...]]
+) -> Iterator[PreparedLayer]:
+    """Yield the layers; the index is appended to names that occur more than once."""
     names = [layer.name for layer in layers]
-    return [name if names.count(name) == 1 else f"{name}#{index}" for index, name in enumerate(names)]
-
-
-def _layer(layer: CutLayer, name: str, stem: str, weights: tuple[PreparedWeight, ...]) -> PreparedLayer:
-    return PreparedLayer(
-        name, layer.kind, f"{stem}.onnx", weights, layer.inputs, layer.outputs, layer.after,
-        sum(weight.end - weight.offset for weight in weights), layer.output_bytes, layer.scratch_bytes,
-    )  # fmt: skip
+    for index, (layer, stem, own) in enumerate(zip(layers, stems, weights, strict=True)):
+        yield PreparedLayer(
+            layer.name if names.count(layer.name) == 1 else f"{layer.name}#{index}", layer.kind, f"{stem}.onnx", own,
+            layer.inputs, layer.outputs, layer.after, sum(weight.end - weight.offset for weight in own),
+            layer.output_bytes, layer.scratch_bytes,
+        )  # fmt: skip
 
 
 def _output(graph: StoredGraph, name: str) -> TensorSpec:
-    value = graph.sized(name)
+    value = graph.sized(name) or onnx.ValueInfoProto()
     dtype = str(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
     return TensorSpec(name, dtype, known_shape(value) or ())
 
 
-def _stored(path: Path) -> StoredFile:
-    return StoredFile(path.stat().st_size, file_hash(path).hexdigest())
+ALIGNMENT_BYTES = 64
+"""Alignment of each tensor: a cache line, and the width of the widest vector loads (AVX-512)."""
+
+
+def _append(stream: IO[bytes], data: Any) -> int:
+    """Write the bytes of one tensor, or a contiguous array, to a file and return their offset.
+
+    The file is written from its start; a mapped file starts on a page boundary.
+    """
+    stream.write(bytes(-stream.tell() % ALIGNMENT_BYTES))
+    offset_bytes = stream.tell()
+    stream.write(data)
+    return offset_bytes
+
+
+def write_weights(
+    layers: Sequence[CutLayer], stems: Sequence[str], graph: StoredGraph, folder: Path
+) -> list[tuple[PreparedWeight, ...]]:
+    """Write the weights of each layer and return their places in files, in the order of the layer's graph.
+
+    Args:
+        layers: The layers of the network.
+        stems: File names of the layers, without suffix.
+        graph: The graph with the weights.
+        folder: An existing folder.
+    """
+    readers = Counter(name for layer in layers for name in layer.weights)
+    shared = [name for name, count in readers.items() if count > 1]
+    places: dict[str, PreparedWeight] = {}
+    for number, name in enumerate(shared):
+        places |= _write_aligned([name], graph, folder / f"shared-{number:03d}.weights")
+    for layer, stem in zip(layers, stems, strict=True):
+        own = [name for name in layer.weights if name not in places]
+        if own:
+            places |= _write_aligned(own, graph, folder / f"{stem}.weights")
+    return [tuple(places[name] for name in layer.weights) for layer in layers]
+
+
+def _write_aligned(names: Sequence[str], graph: StoredGraph, path: Path) -> dict[str, PreparedWeight]:
+    places = {}
+    with path.open("wb") as stream:
+        for name in names:
+            array: Any = graph.weights[name]
+            offset = _append(stream, np.ascontiguousarray(array))
+            places[name] = PreparedWeight(name, path.name, offset, str(array.dtype), tuple(map(int, array.shape)))
+    return places
+
+
+DEFAULT, EXTERNAL, WEIGHTS = "whole.onnx", "whole-external.onnx", "whole.weights"
+
+
+def write_external(
+    workload: Workload, folder: Path, *, batch_size: int, dimensions: Mapping[str, int]
+) -> onnx.ModelProto:
+    """Write ``whole-external.onnx`` and, unless all is small, ``whole.weights``; return the graph with its shapes.
+
+    Args:
+        workload: A network of the zoo (its weights are drawn from seed 0) or an ONNX file.
+        folder: An existing folder.
+        batch_size: Samples per minibatch.
+        dimensions: See ``fix_dimensions``.
+
+    Raises:
+        InputError: the workload has no graph, or its dimensions cannot be fixed.
+    """
+    declared = load_model(workload, weights=False)
+    model = fix_dimensions(
+        shapes.without_weights(declared),
+        batch_size=batch_size,
+        dimensions=dimensions,
+        batch=network_batch(workload, dimensions, batch_size),
+    )
+    try:
+        values = network_values(workload, dimensions)
+    except InputError:  # a run refuses the input that nobody can make
+        state_values(model, ())
+    else:
+        if values:
+            state_values(model, values)
+    stored = {tensor.name: tensor for tensor in declared.graph.initializer}
+    source = workload.path.parent.resolve() if workload.path is not None else Path()
+    with (folder / WEIGHTS).open("wb") as stream, refuse_malformed(f"the weights of {workload.reference}"):
+        for tensor in model.graph.initializer:
+            if tensor.name in stored and not (has_data(tensor) or tensor.string_data):
+                _move(stored[tensor.name], tensor, source, stream)
+        is_empty = not stream.tell()
+    if is_empty:
+        (folder / WEIGHTS).unlink()
+    (folder / EXTERNAL).write_bytes(model.SerializeToString())
+    return model
+
+
+def write_default(folder: Path) -> bool:
+    """Write ``whole.onnx`` from ``whole-external.onnx`` unless it would be too large; return whether it was written."""
+    weights = folder / WEIGHTS
+    if weights.exists() and weights.stat().st_size > EXTERNAL_ABOVE_BYTES:
+        return False
+    (folder / DEFAULT).write_bytes(onnx.load(str(folder / EXTERNAL)).SerializeToString())
+    return True
+
+
+def _move(tensor: onnx.TensorProto, entry: onnx.TensorProto, source: Path, stream: IO[bytes]) -> None:
+    """Write a weight into the file and make ``entry`` refer to it; text, which has no raw bytes, stays in the graph."""
+    if tensor.data_type == onnx.TensorProto.STRING:
+        entry.CopyFrom(tensor)
+        return
+    filled = onnx.TensorProto()
+    filled.CopyFrom(tensor)
+    if not has_data(tensor):
+        fill(filled, 0)
+    inside = filled.raw_data and filled.data_location != onnx.TensorProto.EXTERNAL
+    data = (filled if inside else numpy_helper.from_array(numpy_helper.to_array(filled, str(source)))).raw_data
+    offset_bytes = _append(stream, data)
+    entry.data_location = onnx.TensorProto.EXTERNAL
+    del entry.external_data[:]
+    for key, value in (("location", WEIGHTS), ("offset", offset_bytes), ("length", len(data))):
+        entry.external_data.add(key=key, value=str(value))

@@ -12,8 +12,7 @@ import torch
 from torch.nn import functional
 
 from edgetune.workloads.torch_operators import arithmetic, layout
-from edgetune.workloads.torch_operators.arithmetic import configured, plain
-from edgetune.workloads.torch_operators.node import Make
+from edgetune.workloads.torch_operators.arithmetic import Make, configured, plain
 
 OPERATORS: Mapping[str, Make] = {
     "Add": plain(operator.add),
@@ -33,7 +32,7 @@ OPERATORS: Mapping[str, Make] = {
     "Conv": layout.conv,
     "MaxPool": layout.max_pool,
     "Resize": layout.resize,
-    "GlobalAveragePool": plain(arithmetic.global_average),
+    "GlobalAveragePool": plain(lambda x: x.mean(dim=tuple(range(2, x.dim())), keepdim=True)),
     "BatchNormalization": arithmetic.batch_norm,
     "LayerNormalization": arithmetic.layer_norm,
     "LRN": arithmetic.local_response_norm,

@@ -10,15 +10,62 @@ require contiguous weights.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.nn import functional
 
 from edgetune.errors import InputError
 
-if TYPE_CHECKING:
-    from edgetune.workloads.torch_operators.node import Inputs, Make, NodeView, Run
+Inputs = Sequence[Any]
+Run = Callable[[Inputs], Any]
+"""Runs one node: from its inputs (``None`` where one is left out) to its output, or a tuple of several."""
+Make = Callable[["NodeView"], Run]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node without its graph.
+
+    Args:
+        op: Operator type.
+        name: Name of the node, for messages.
+        attributes: Its attributes as Python values.
+        constants: Inputs whose value is known beforehand, by index.
+        outputs: Number of outputs that are used.
+        training: Whether the function is for training instead of inference.
+        opset: Version of the operator set the graph is written in.
+    """
+
+    op: str
+    name: str
+    attributes: Mapping[str, Any]
+    constants: Mapping[int, torch.Tensor]
+    outputs: int
+    training: bool
+    opset: int
+
+    def numbers(self, attribute: str, index: int) -> Callable[[Inputs], Any]:
+        """A list of numbers that was an attribute in old operator sets and is an input in new ones.
+
+        Returns:
+            A function from the node's inputs to the list, or to ``None`` where neither is given.
+        """
+        if attribute in self.attributes:
+            fixed = self.attributes[attribute]
+            return lambda _: fixed
+        if index in self.constants:
+            known = self.constants[index].tolist()
+            return lambda _: known
+        return lambda x: x[index].tolist() if len(x) > index and x[index] is not None else None
+
+    def refuse(self, what: str) -> InputError:
+        """The error for a variant of the operator that is not implemented."""
+        return InputError(
+            f"operator {self.op} (node {self.name!r}) with {what} cannot run in PyTorch here",
+            "train a Python file instead (make(batch_size) -> step), or export the network without it",
+        )
 
 
 def plain(function: Callable[..., Any]) -> Make:
@@ -130,11 +177,6 @@ def gemm(node: NodeView) -> Run:
     return run
 
 
-def global_average(data: Any) -> Any:
-    """``GlobalAveragePool``, over all axes but batch and channels."""
-    return data.mean(dim=tuple(range(2, data.dim())), keepdim=True)
-
-
 GATES: Mapping[str, tuple[int, ...]] = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2)}
 """Index of the ONNX gate for each PyTorch gate."""
 WEIGHTS = 3
@@ -158,7 +200,19 @@ class Recurrent(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, op: str, name: str, attributes: Mapping[str, Any], weights: Sequence[torch.Tensor]) -> None:
         super().__init__()
         self.op = op
-        self._refuse_unusual(name, attributes)
+        unusual = {
+            "direction 'reverse'": attributes.get("direction") == "reverse",
+            "layout 1": attributes.get("layout", 0) != 0,
+            "its own activations": "activations" in attributes,
+            "clip": "clip" in attributes,
+            "input_forget": attributes.get("input_forget", 0) != 0,
+            "linear_before_reset 0": op == "GRU" and attributes.get("linear_before_reset", 0) == 0,
+        }
+        if found := [what for what, present in unusual.items() if present]:
+            raise InputError(
+                f"{op} {name!r} uses {found[0]}, which cannot be trained here",
+                "export the network from PyTorch, whose recurrent layers can",
+            )
         directions, _, features = weights[0].shape
         layer = torch.nn.LSTM if op == "LSTM" else torch.nn.GRU
         self.layer = layer(
@@ -190,13 +244,17 @@ class Recurrent(torch.nn.Module):  # type: ignore[misc]
 
     def onnx_weights(self) -> list[torch.Tensor]:
         """The weights as the node's inputs 1 to 3 hold them."""
-        suffixes = _SUFFIXES[: 2 if self.layer.bidirectional else 1]
+        order, suffixes = GATES[self.op], _SUFFIXES[: 2 if self.layer.bidirectional else 1]
+
+        def to_onnx(stacked: torch.Tensor) -> torch.Tensor:
+            gates = stacked.detach().chunk(len(order))
+            return torch.cat([gates[order.index(index)] for index in range(len(order))])
+
         kinds: list[tuple[str, ...]] = [("weight_ih",), ("weight_hh",)]
         if self.layer.bias:
             kinds.append(("bias_ih", "bias_hh"))
         return [
-            torch.stack([torch.cat([self._to_onnx(self._parameter(k, s)) for k in kind]) for s in suffixes])
-            for kind in kinds
+            torch.stack([torch.cat([to_onnx(self._parameter(k, s)) for k in kind]) for s in suffixes]) for kind in kinds
         ]
 
     def _parameter(self, kind: str, suffix: str) -> torch.Tensor:
@@ -206,27 +264,6 @@ class Recurrent(torch.nn.Module):  # type: ignore[misc]
     def _to_torch(self, stacked: torch.Tensor) -> torch.Tensor:
         gates = stacked.chunk(len(GATES[self.op]))
         return torch.cat([gates[index] for index in GATES[self.op]])
-
-    def _to_onnx(self, stacked: torch.Tensor) -> torch.Tensor:
-        gates = stacked.detach().chunk(len(GATES[self.op]))
-        order = GATES[self.op]
-        return torch.cat([gates[order.index(index)] for index in range(len(order))])
-
-    def _refuse_unusual(self, name: str, attributes: Mapping[str, Any]) -> None:
-        unusual = {
-            "direction 'reverse'": attributes.get("direction") == "reverse",
-            "layout 1": attributes.get("layout", 0) != 0,
-            "its own activations": "activations" in attributes,
-            "clip": "clip" in attributes,
-            "input_forget": attributes.get("input_forget", 0) != 0,
-            "linear_before_reset 0": self.op == "GRU" and attributes.get("linear_before_reset", 0) == 0,
-        }
-        for what, present in unusual.items():
-            if present:
-                raise InputError(
-                    f"{self.op} {name!r} uses {what}, which cannot be trained here",
-                    "export the network from PyTorch, whose recurrent layers can",
-                )
 
 
 _SUFFIXES = ("", "_reverse")

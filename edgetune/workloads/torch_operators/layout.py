@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn import functional
 
-if TYPE_CHECKING:
-    from edgetune.workloads.torch_operators.node import Inputs, NodeView, Run
+from edgetune.workloads.torch_operators.arithmetic import Inputs, NodeView, Run
 
 
 def flatten(data: Any, axis: int) -> Any:

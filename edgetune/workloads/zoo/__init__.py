@@ -14,26 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.workload import Workload, WorkloadKind
-from edgetune.workloads.zoo.imagenet import (
-    agenet,
-    alexnet,
-    emotionnet,
-    facenet,
-    gendernet,
-    googlenet,
-    memnet,
-    resnet18,
-    resnet50,
-    scenenet,
-    sos,
-    squeezenet,
-)
+from edgetune.workloads.zoo import imagenet, language, mobile
 from edgetune.workloads.zoo.language import (
     BERT_SEQUENCE,
     BERT_VOCABULARY,
@@ -41,12 +28,7 @@ from edgetune.workloads.zoo.language import (
     WIKITEXT_SEQUENCE,
     WIKITEXT_VOCABULARY,
     YOLO_IMAGE,
-    bert_base,
-    bert_large,
-    lstm,
-    lstm_wikitext,
 )
-from edgetune.workloads.zoo.mobile import mobilenet_v2, mobilenet_v3_large, tinyyolo, yolov8n
 
 if TYPE_CHECKING:
     from edgetune.workloads.graph_builder import Value
@@ -124,35 +106,30 @@ _ZHANG, _ZHANG_INCEPTION = "CaffeNet, Zhang CVPR 2015", "GoogLeNet, Zhang CVPR 2
 _PLACES, _VGG_S, _TINY = "CaffeNet, Places205", "VGG_S, arXiv:1405.3531", "darknet tiny-yolo, 80 classes"
 _BERT = "arXiv:1810.04805; MACs: half of Pagoda's FLOP (arXiv:2509.20189 table 4) for large, its formula for base"
 
-_ROWS = (
-    ZooNetwork(
-        "mobilenet_v3_large", mobilenet_v3_large, _IMAGE, _MOBILE3, 5_483_032, 217_000_000, "classification", True
-    ),
-    ZooNetwork("mobilenet_v2", mobilenet_v2, _IMAGE, _MOBILE2, 3_504_872, 301_000_000, "classification", True),
-    ZooNetwork("resnet18", resnet18, _IMAGE, _RESNET, 11_689_512, 1_814_000_000, "classification", True),
-    ZooNetwork("resnet50", resnet50, _IMAGE, _RESNET, 25_557_032, 4_089_000_000, "classification", True),
-    ZooNetwork("yolov8n", yolov8n, _PHOTO, _YOLO, 3_157_200, 4_370_000_000, "detection", True),
-    ZooNetwork("lstm", lstm, _WORDS, _LSTM, 8_614_383, 16_000_000, "language", False, 0.05),
-    ZooNetwork(
-        "lstm_wikitext", lstm_wikitext, _LONG_WORDS, _FULCRUM, 8_614_383, 1_950_000_000, "language", False, 0.05
-    ),
-    ZooNetwork("bert_base", bert_base, _TEXT, _BERT, 109_482_240, 11_175_000_000, "classification", False, 1e-3),
-    ZooNetwork("bert_large", bert_large, _TEXT, _BERT, 335_141_888, 39_570_000_000, "classification", False, 1e-3),
-    ZooNetwork("alexnet", alexnet, _IMAGE, _ALEX, 61_100_840, 714_000_000, "classification", True, 1e-2),
-    ZooNetwork("squeezenet", squeezenet, _IMAGE, _SQUEEZE, 1_248_424, 819_000_000, "classification", True, 1e-3),
-    ZooNetwork("agenet", agenet, _CROP, _LEVI, 11_415_048, 709_253_120, "classification", True, 1e-4),
-    ZooNetwork("gendernet", gendernet, _CROP, _LEVI, 11_411_970, 709_250_048, "classification", True, 1e-4),
-    ZooNetwork("facenet", facenet, _CROP, _FARFADE, 56_876_418, 720_319_008, "classification", True, 1e-4),
-    ZooNetwork("sos", sos, _CROP, _ZHANG, 56_888_709, 720_331_296, "classification", True, 1e-4),
-    ZooNetwork("memnet", memnet, _CROP, _KHOSLA, 56_872_321, 720_314_912, "regression", True, 1e-5),
-    ZooNetwork("scenenet", scenenet, _CROP, _PLACES, 57_708_109, 721_150_496, "classification", True, 1e-4),
-    ZooNetwork("emotionnet", emotionnet, _IMAGE, _VGG_S, 98_840_199, 2_633_640_992, "classification", True, 1e-4),
-    ZooNetwork(
-        "googlenet", googlenet, _IMAGE, _ZHANG_INCEPTION, 5_978_677, 1_581_652_992, "classification", True, 1e-3
-    ),
-    ZooNetwork("tinyyolo", tinyyolo, _GRID, _TINY, 16_169_273, 3_537_437_696, "regression", True),
+_ROWS: tuple[tuple[Any, ...], ...] = (
+    ("mobilenet_v3_large", mobile, _IMAGE, _MOBILE3, 5_483_032, 217_000_000, "classification", True),
+    ("mobilenet_v2", mobile, _IMAGE, _MOBILE2, 3_504_872, 301_000_000, "classification", True),
+    ("resnet18", imagenet, _IMAGE, _RESNET, 11_689_512, 1_814_000_000, "classification", True),
+    ("resnet50", imagenet, _IMAGE, _RESNET, 25_557_032, 4_089_000_000, "classification", True),
+    ("yolov8n", mobile, _PHOTO, _YOLO, 3_157_200, 4_370_000_000, "detection", True),
+    ("lstm", language, _WORDS, _LSTM, 8_614_383, 16_000_000, "language", False, 0.05),
+    ("lstm_wikitext", language, _LONG_WORDS, _FULCRUM, 8_614_383, 1_950_000_000, "language", False, 0.05),
+    ("bert_base", language, _TEXT, _BERT, 109_482_240, 11_175_000_000, "classification", False, 1e-3),
+    ("bert_large", language, _TEXT, _BERT, 335_141_888, 39_570_000_000, "classification", False, 1e-3),
+    ("alexnet", imagenet, _IMAGE, _ALEX, 61_100_840, 714_000_000, "classification", True, 1e-2),
+    ("squeezenet", imagenet, _IMAGE, _SQUEEZE, 1_248_424, 819_000_000, "classification", True, 1e-3),
+    ("agenet", imagenet, _CROP, _LEVI, 11_415_048, 709_253_120, "classification", True, 1e-4),
+    ("gendernet", imagenet, _CROP, _LEVI, 11_411_970, 709_250_048, "classification", True, 1e-4),
+    ("facenet", imagenet, _CROP, _FARFADE, 56_876_418, 720_319_008, "classification", True, 1e-4),
+    ("sos", imagenet, _CROP, _ZHANG, 56_888_709, 720_331_296, "classification", True, 1e-4),
+    ("memnet", imagenet, _CROP, _KHOSLA, 56_872_321, 720_314_912, "regression", True, 1e-5),
+    ("scenenet", imagenet, _CROP, _PLACES, 57_708_109, 721_150_496, "classification", True, 1e-4),
+    ("emotionnet", imagenet, _IMAGE, _VGG_S, 98_840_199, 2_633_640_992, "classification", True, 1e-4),
+    ("googlenet", imagenet, _IMAGE, _ZHANG_INCEPTION, 5_978_677, 1_581_652_992, "classification", True, 1e-3),
+    ("tinyyolo", mobile, _GRID, _TINY, 16_169_273, 3_537_437_696, "regression", True),
 )
-NETWORKS: dict[str, ZooNetwork] = {row.name: row for row in _ROWS}
+"""Name, which is also that of the function that builds it, its module, and the other fields of its row."""
+NETWORKS = {name: ZooNetwork(name, getattr(module, name), *row) for name, module, *row in _ROWS}
 
 
 def network(name: str) -> ZooNetwork:

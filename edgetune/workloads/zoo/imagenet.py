@@ -31,21 +31,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgetune.workloads.initial_weights import (
-    BIASED,
-    Weights,
-    always,
-    fan_in_uniform,
-    kaiming_normal,
-    kaiming_uniform,
-    normal,
-)
+from edgetune.workloads import initial_weights as init
 
 if TYPE_CHECKING:
     from edgetune.workloads.graph_builder import GraphBuilder, Value
 
-_UNIFORM = Weights(kaiming_uniform, fan_in_uniform)
-_FINAL = Weights(always(normal(0.01)), fan_in_uniform)
+_UNIFORM = init.Weights(init.kaiming_uniform, init.fan_in_uniform)
+_FINAL = init.Weights(init.always(init.normal(0.01)), init.fan_in_uniform)
 
 FIRES = ((3, 16, 64), (4, 16, 64), (5, 32, 128), (7, 32, 128), (8, 48, 192), (9, 48, 192), (10, 64, 256), (12, 64, 256))
 """Index in ``features``, squeeze channels, expand channels of each branch; indices 2, 6 and 11 are poolings."""
@@ -56,12 +48,13 @@ def alexnet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
 
     The adaptive pooling to 6 x 6, the identity at 224 pixels, is left out.
     """
-    x = graph.relu("features.1", graph.conv("features.0", image, 64, kernel=11, stride=4, padding=2, weights=BIASED))
+    biased = init.BIASED
+    x = graph.relu("features.1", graph.conv("features.0", image, 64, kernel=11, stride=4, padding=2, weights=biased))
     x = graph.max_pool("features.2", x, kernel=3, stride=2)
-    x = graph.relu("features.4", graph.conv("features.3", x, 192, kernel=5, weights=BIASED))
+    x = graph.relu("features.4", graph.conv("features.3", x, 192, kernel=5, weights=biased))
     x = graph.max_pool("features.5", x, kernel=3, stride=2)
     for index, channels in ((6, 384), (8, 256), (10, 256)):
-        x = graph.relu(f"features.{index + 1}", graph.conv(f"features.{index}", x, channels, kernel=3, weights=BIASED))
+        x = graph.relu(f"features.{index + 1}", graph.conv(f"features.{index}", x, channels, kernel=3, weights=biased))
     x = graph.flatten("flatten", graph.max_pool("features.12", x, kernel=3, stride=2))
     for index in (0, 3):
         x = graph.linear(f"classifier.{index + 1}", graph.dropout(f"classifier.{index}", x, 0.5), 4096)
@@ -159,7 +152,7 @@ def _relative(
                 x = graph.local_response_norm(f"norm{index}", x, spread=spread, offset=offset)
         x = graph.flatten("flatten", x)
         for index in (6, 7):
-            x = graph.relu(f"relu{index}", graph.linear(f"fc{index}", x, hidden, initialise=kaiming_uniform))
+            x = graph.relu(f"relu{index}", graph.linear(f"fc{index}", x, hidden, initialise=init.kaiming_uniform))
             x = graph.dropout(f"drop{index}", x, 0.5)
         return {output: graph.linear("fc8", x, outputs)}
 
@@ -226,7 +219,7 @@ def _conv_norm(
     graph: GraphBuilder, conv: str, norm: str, x: Value, channels: int, *, kernel: int, stride: int
 ) -> Value:
     return graph.batch_norm(
-        norm, graph.conv(conv, x, channels, kernel=kernel, stride=stride, weights=Weights(kaiming_normal))
+        norm, graph.conv(conv, x, channels, kernel=kernel, stride=stride, weights=init.Weights(init.kaiming_normal))
     )
 
 

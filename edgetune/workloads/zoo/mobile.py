@@ -18,21 +18,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgetune.workloads.initial_weights import (
-    ARANGE,
-    BIASED,
-    ZEROS,
-    Weights,
-    always,
-    constant,
-    fan_in_uniform,
-    kaiming_normal,
-    kaiming_uniform,
-    normal,
-)
+from edgetune.workloads import initial_weights as init
 from edgetune.workloads.zoo.language import YOLO_CLASSES, YOLO_IMAGE
 
 if TYPE_CHECKING:
@@ -42,38 +30,26 @@ V2_STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96,
 """Expansion, channels, blocks and stride of the first block (table 2 of the paper)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A block of version 3: kernel, expanded channels, output channels, squeeze-and-excitation, activation, stride."""
-
-    kernel: int
-    wide: int
-    channels: int
-    squeeze: bool
-    act: str
-    stride: int
-
-
 V3_LARGE_BLOCKS = (
-    Block(3, 16, 16, False, "relu", 1),
-    Block(3, 64, 24, False, "relu", 2),
-    Block(3, 72, 24, False, "relu", 1),
-    Block(5, 72, 40, True, "relu", 2),
-    Block(5, 120, 40, True, "relu", 1),
-    Block(5, 120, 40, True, "relu", 1),
-    Block(3, 240, 80, False, "hard_swish", 2),
-    Block(3, 200, 80, False, "hard_swish", 1),
-    Block(3, 184, 80, False, "hard_swish", 1),
-    Block(3, 184, 80, False, "hard_swish", 1),
-    Block(3, 480, 112, True, "hard_swish", 1),
-    Block(3, 672, 112, True, "hard_swish", 1),
-    Block(5, 672, 160, True, "hard_swish", 2),
-    Block(5, 960, 160, True, "hard_swish", 1),
-    Block(5, 960, 160, True, "hard_swish", 1),
+    (3, 16, 16, False, "relu", 1),
+    (3, 64, 24, False, "relu", 2),
+    (3, 72, 24, False, "relu", 1),
+    (5, 72, 40, True, "relu", 2),
+    (5, 120, 40, True, "relu", 1),
+    (5, 120, 40, True, "relu", 1),
+    (3, 240, 80, False, "hard_swish", 2),
+    (3, 200, 80, False, "hard_swish", 1),
+    (3, 184, 80, False, "hard_swish", 1),
+    (3, 184, 80, False, "hard_swish", 1),
+    (3, 480, 112, True, "hard_swish", 1),
+    (3, 672, 112, True, "hard_swish", 1),
+    (5, 672, 160, True, "hard_swish", 2),
+    (5, 960, 160, True, "hard_swish", 1),
+    (5, 960, 160, True, "hard_swish", 1),
 )
-"""Table 1 of the paper."""
+"""Table 1 of the paper: kernel, expanded channels, output channels, squeeze-and-excitation, activation, stride."""
 
-_NORMAL, _BIASED = Weights(kaiming_normal), Weights(kaiming_normal, fan_in_uniform)
+_NORMAL, _BIASED = init.Weights(init.kaiming_normal), init.Weights(init.kaiming_normal, init.fan_in_uniform)
 V2_NORM = (1e-5, 0.1)
 V3_NORM = (1e-3, 0.01)
 """Epsilon and momentum of BatchNorm, as torchvision sets them."""
@@ -116,19 +92,20 @@ def mobilenet_v3_large(graph: GraphBuilder, image: Value) -> dict[str, Value]:
     return {"logits": _linear(graph, "classifier.3", graph.dropout("classifier.2", x, 0.2), 1000)}
 
 
-def _v3_block(graph: GraphBuilder, name: str, x: Value, block: Block) -> Value:
-    act = graph.relu if block.act == "relu" else graph.hard_swish
-    y, step, wide = x, 0, block.wide
+def _v3_block(graph: GraphBuilder, name: str, x: Value, block: tuple[int, int, int, bool, str, int]) -> Value:
+    kernel, wide, channels, squeeze, activation, stride = block
+    act = graph.relu if activation == "relu" else graph.hard_swish
+    y, step = x, 0
     if wide != x[1]:
         y = _layer(graph, f"{name}.{step}", y, wide, kernel=1, act=act, norm=V3_NORM)
         step += 1
-    y = _layer(graph, f"{name}.{step}", y, wide, kernel=block.kernel, stride=block.stride, act=act, norm=V3_NORM)
+    y = _layer(graph, f"{name}.{step}", y, wide, kernel=kernel, stride=stride, act=act, norm=V3_NORM)
     step += 1
-    if block.squeeze:
+    if squeeze:
         y = _squeeze_excite(graph, f"{name}.{step}", y)
         step += 1
-    y = _layer(graph, f"{name}.{step}", y, block.channels, kernel=1, act=None, norm=V3_NORM)
-    return graph.add(f"{name}.add", y, x) if block.stride == 1 and x[1] == block.channels else y
+    y = _layer(graph, f"{name}.{step}", y, channels, kernel=1, act=None, norm=V3_NORM)
+    return graph.add(f"{name}.add", y, x) if stride == 1 and x[1] == channels else y
 
 
 def _squeeze_excite(graph: GraphBuilder, name: str, x: Value) -> Value:
@@ -168,7 +145,9 @@ def _layer(
 
 
 def _linear(graph: GraphBuilder, name: str, x: Value, features: int) -> Value:
-    return graph.linear(name, x, features, initialise=always(normal(0.01)), initialise_bias=always(ZEROS))
+    return graph.linear(
+        name, x, features, initialise=init.always(init.normal(0.01)), initialise_bias=init.always(init.ZEROS)
+    )
 
 
 BINS = 16
@@ -233,12 +212,12 @@ def _head(graph: GraphBuilder, name: str, levels: list[Value]) -> dict[str, Valu
             5 / YOLO_CLASSES / (YOLO_IMAGE / STRIDES[index]) ** 2
         )  # about five objects of a class per image
         for branch, width, outputs, bias in (
-            ("cv2", box_width, 4 * BINS, constant(1.0)),
-            ("cv3", class_width, YOLO_CLASSES, constant(rare)),
+            ("cv2", box_width, 4 * BINS, init.constant(1.0)),
+            ("cv3", class_width, YOLO_CLASSES, init.constant(rare)),
         ):
             y = _conv(graph, f"{name}.{branch}.{index}.0", level, width)
             y = _conv(graph, f"{name}.{branch}.{index}.1", y, width)
-            weights = Weights(fan_in_uniform, always(bias))
+            weights = init.Weights(init.fan_in_uniform, init.always(bias))
             branches.append(graph.conv(f"{name}.{branch}.{index}.2", y, outputs, kernel=1, weights=weights))
         merged = graph.concat(f"{name}.concat.{index}", branches, axis=1)
         rows.append(graph.reshape(f"{name}.cells.{index}", merged, (0, 4 * BINS + YOLO_CLASSES, -1)))
@@ -260,7 +239,7 @@ def _decode(graph: GraphBuilder, name: str, distributions: Value, scores: Value)
         graph.softmax(f"{name}.dfl.softmax", x, axis=1),
         1,
         kernel=1,
-        weights=Weights(always(ARANGE), role="frozen"),
+        weights=init.Weights(init.always(init.ARANGE), role="frozen"),
     )
     sides = graph.reshape(f"{name}.dfl", x, (0, 4, cells))
     near, far = graph.split(f"{name}.near_far", sides, [2, 2], axis=1)
@@ -280,15 +259,9 @@ def cell_centres() -> tuple[tuple[list[float], list[float]], list[float]]:
 
     Cells are counted along rows, the fine level first.
     """
-    xs: list[float] = []
-    ys: list[float] = []
-    strides: list[float] = []
-    for stride in STRIDES:
-        side = math.ceil(YOLO_IMAGE / stride)
-        for row in range(side):
-            xs.extend(column + 0.5 for column in range(side))
-            ys.extend([row + 0.5] * side)
-        strides.extend([float(stride)] * (side * side))
+    sides = {stride: range(math.ceil(YOLO_IMAGE / stride)) for stride in STRIDES}
+    cells = [(x + 0.5, y + 0.5, float(stride)) for stride, side in sides.items() for y in side for x in side]
+    xs, ys, strides = (list(each) for each in zip(*cells, strict=True))
     return (xs, ys), strides
 
 
@@ -302,7 +275,7 @@ def tinyyolo(graph: GraphBuilder, image: Value) -> dict[str, Value]:
     """Eight 3x3 convolutions with BatchNorm and leaky ReLU, and a 1x1 convolution."""
     x = image
     for index, channels in enumerate(CHANNELS, start=1):
-        x = graph.conv(f"conv{index}", x, channels, kernel=3, weights=Weights(kaiming_uniform))
+        x = graph.conv(f"conv{index}", x, channels, kernel=3, weights=init.Weights(init.kaiming_uniform))
         x = graph.batch_norm(f"bn{index}", x)
         x = graph.node("LeakyRelu", f"relu{index}", [x], x.shape, alpha=0.1)
         if index < POOLINGS:
@@ -310,4 +283,4 @@ def tinyyolo(graph: GraphBuilder, image: Value) -> dict[str, Value]:
         elif index == POOLINGS:  # windows of the last row and column run over the edge
             around = [0, 0, 1, 1]
             x = graph.node("MaxPool", f"pool{index}", [x], x.shape, kernel_shape=[2, 2], strides=[1, 1], pads=around)
-    return {"grid": graph.conv("conv9", x, TINY_BOXES * (5 + CLASSES), kernel=1, weights=BIASED)}
+    return {"grid": graph.conv("conv9", x, TINY_BOXES * (5 + CLASSES), kernel=1, weights=init.BIASED)}

@@ -84,27 +84,11 @@ def attention(node: OperatorNode) -> Cost:
     queries, fresh = query.dims[-2], key.dims[-2]
     past = past_key.dims[2] if past_key is not None else 0
     offset = fresh - queries if node.optional(6) is not None else past  # the cache is K itself, filled to the end
-    sizes = Heads(
-        query.dims[0],
-        heads,
-        kv_heads,
-        queries,
-        offset,
-        past,
-        fresh,
-        key.dims[3] if len(key.dims) == 4 else key.dims[2] // kv_heads,
-        value.dims[3] if len(value.dims) == 4 else value.dims[2] // kv_heads,
-    )
-    left = int(node.attributes.get("left_window_size", -1))
-    return _attend(
-        node,
-        sizes,
-        reads=[query, key, value, node.optional(3)],
-        cache=past_key,
-        masked=node.optional(3) is not None,
-        causal=bool(node.attributes.get("is_causal", 0)),
-        window=left + 1 if left >= 0 else 0,
-    )
+    size, value_size = (t.dims[3] if len(t.dims) == 4 else t.dims[2] // kv_heads for t in (key, value))
+    sizes = Heads(query.dims[0], heads, kv_heads, queries, offset, past, fresh, size, value_size)
+    left, causal = int(node.attributes.get("left_window_size", -1)), bool(node.attributes.get("is_causal", 0))
+    window = left + 1 if left >= 0 else 0
+    return _attend(node, sizes, [query, key, value], node.optional(3), past_key, causal=causal, window=window)
 
 
 def multi_head_attention(node: OperatorNode) -> Cost:
@@ -125,15 +109,8 @@ def multi_head_attention(node: OperatorNode) -> Cost:
     past_key = node.optional(6)
     past = past_key.dims[2] if past_key is not None else 0
     sizes = Heads(query.dims[0], heads, heads, queries, past, past, fresh, size, value_size)
-    mask = node.optional(4) or node.optional(5)
-    return _attend(
-        node,
-        sizes,
-        reads=[query, key, value, node.optional(3), mask],
-        cache=past_key,
-        masked=mask is not None,
-        causal=bool(node.attributes.get("unidirectional", 0)),
-    )
+    reads, mask = [query, key, value, node.optional(3)], node.optional(4) or node.optional(5)
+    return _attend(node, sizes, reads, mask, past_key, causal=bool(node.attributes.get("unidirectional", 0)))
 
 
 def grouped_query_attention(node: OperatorNode) -> Cost:
@@ -151,15 +128,9 @@ def grouped_query_attention(node: OperatorNode) -> Cost:
     present = node.outputs[1] if len(node.outputs) > 1 else None
     if present is not None and present.shape is not None and past and present.dims[2] == past:
         past -= min(queries, past)
-    cost = _attend(
-        node,
-        Heads(query.dims[0], heads, kv_heads, queries, past, past, queries, size, size),
-        reads=[query, key, value],
-        cache=past_key,
-        masked=node.optional(10) is not None,
-        causal=True,
-        window=max(int(node.attributes.get("local_window_size", -1)), 0),
-    )
+    sizes = Heads(query.dims[0], heads, kv_heads, queries, past, past, queries, size, size)
+    window, biased = max(int(node.attributes.get("local_window_size", -1)), 0), node.optional(10) is not None
+    cost = _attend(node, sizes, [query, key, value], None, past_key, causal=True, window=window, biased=biased)
     rotated = query.dims[0] * queries * (heads + kv_heads) * size if node.attributes.get("do_rotary", 0) else 0
     return cost.plus(flops_other=ROTARY_FLOPS * rotated)
 
@@ -182,14 +153,8 @@ def packed_attention(node: OperatorNode) -> Cost:
     sizes = Heads(samples, heads, heads, queries, before, before, queries, size, value_size)
     projected = samples * queries * sum(widths)
     projected_bytes = projected * node.y.item_bytes
-    cost = _attend(
-        node,
-        sizes,
-        reads=[x, weight, bias, mask],
-        cache=past,
-        masked=mask is not None,
-        causal=bool(node.attributes.get("unidirectional", 0)),
-    )
+    causal = bool(node.attributes.get("unidirectional", 0))
+    cost = _attend(node, sizes, [x, weight, bias], mask, past, causal=causal)
     return cost.plus(
         macs=projected * x.dims[2], flops_other=projected if bias is not None else 0, bytes_read=projected_bytes,
         bytes_written=projected_bytes, kernels=1,
@@ -211,27 +176,24 @@ def rotary_embedding(node: OperatorNode) -> Cost:
 
 
 def _attend(
-    node: OperatorNode,
-    sizes: Heads,
-    *,
-    reads: Sequence[GraphTensor | None],
-    cache: GraphTensor | None,
-    masked: bool,
-    causal: bool,
-    window: int = 0,
-) -> Cost:
+    node: OperatorNode, sizes: Heads, operands: Sequence[GraphTensor | None], mask: GraphTensor | None,
+    cache: GraphTensor | None, *, causal: bool, window: int = 0, biased: bool = False,
+) -> Cost:  # fmt: skip
     """Return the cost of one attention.
 
     MACs = N heads P (key size + value size) over the P pairs a query head multiplies, ``visible_pairs``.
     Others = N heads P (``SOFTMAX_FLOPS`` + scale [+ mask]).
-    Bytes = all of ``reads`` once, the keys and values of the cache that are inside the window, the result, and what is
-    appended to the cache: the present cache is the past one grown in place, never copied.
+    Bytes = all operands and the mask once, the keys and values of the cache that are inside the window, the result, and
+    what is appended to the cache: the present cache is the past one grown in place, never copied.
     """
+    reads, masked = [*operands, mask], biased or mask is not None
     pairs = visible_pairs(sizes.queries, sizes.keys, sizes.past, causal=causal, window=window)
     scores = sizes.samples * sizes.heads * pairs
     per_key_bytes = sizes.samples * sizes.kv_heads * (sizes.key_size + sizes.value_size) * (cache or node.y).item_bytes
     outside = max(sizes.keys - (window + sizes.queries - 1), 0) if window else 0
     cached_bytes = max(sizes.cached - outside, 0) * per_key_bytes
+    # separate kernels write scores, scaled, masked and normalised ones, of every query and key, also those hidden
+    steps, scores_bytes = 3 + masked, sizes.samples * sizes.heads * sizes.queries * sizes.keys * node.y.item_bytes
     appended = sizes.fresh if len(node.outputs) > 1 and node.outputs[1] is not None else 0
     return Cost(
         _CLASS,
@@ -240,18 +202,8 @@ def _attend(
         bytes_read=total_bytes(reads) + cached_bytes,
         bytes_written=node.y.size_bytes + appended * per_key_bytes,
         weight_bytes=total_bytes(tensor for tensor in present(reads) if tensor.constant),
-        parts=_parts(node, sizes, masked=masked),
+        parts=Parts(steps * scores_bytes, steps * scores_bytes, steps),
     )
-
-
-def _parts(node: OperatorNode, sizes: Heads, *, masked: bool) -> Parts:
-    """Return the additional cost of separate kernels, which write scores, scaled, masked and normalised scores.
-
-    Every query has scores with every key, including those that a causal mask hides.
-    """
-    steps = 3 + masked
-    scores_bytes = sizes.samples * sizes.heads * sizes.queries * sizes.keys * node.y.item_bytes
-    return Parts(steps * scores_bytes, steps * scores_bytes, steps)
 
 
 def _count(node: OperatorNode, tensor: GraphTensor, attribute: str) -> int:

@@ -22,18 +22,15 @@ def conv(node: OperatorNode) -> Cost:
     W = N Cout Hout Wout (2 Cin/g K K + 1[bias]);
     Q = D (N Cin Hin Win + Cout Cin/g K K + Cout[bias] + N Cout Hout Wout).
     Source: definition of convolution, each tensor moved once.
-    One kernel: cuDNN adds the bias in its epilogue.
+    One kernel: cuDNN adds the bias in its epilogue. Of a ``QLinearConv`` each output is then scaled, rounded and
+    shifted; ``ConvInteger`` accumulates integers in 32 bits, without.
     """
-    return _convolution(node, node.x, node.input(1), node.optional(2))
-
-
-def _convolution(
-    node: OperatorNode, x: GraphTensor, weight: GraphTensor, bias: GraphTensor | None, requantise: int = 0
-) -> Cost:
-    columns, channels, *_ = weight.dims
+    quantised = node.op == "QLinearConv"
+    weight, op_class = node.input(3 if quantised else 1), _class_of(int(node.attributes.get("group", 1)), node.x)
+    biased = node.op != "ConvInteger" and node.optional(8 if quantised else 2) is not None
     return product(
-        node, _class_of(int(node.attributes.get("group", 1)), x), math.prod(weight.dims[1:]), columns,
-        per_output=(bias is not None) + requantise, channels=channels,
+        node, op_class, math.prod(weight.dims[1:]), weight.dims[0],
+        per_output=biased + REQUANTISE_FLOPS * quantised, channels=weight.dims[1],
     )  # fmt: skip
 
 
@@ -82,16 +79,6 @@ def conv_transpose(node: OperatorNode) -> Cost:
     )
 
 
-def conv_integer(node: OperatorNode) -> Cost:
-    """Convolution of integers accumulated in 32 bits (``ConvInteger``): MACs as ``conv``, no requantisation."""
-    return _convolution(node, node.x, node.input(1), None)
-
-
-def qlinear_conv(node: OperatorNode) -> Cost:
-    """Quantised convolution (``QLinearConv``): MACs as ``conv``, then each output is scaled, rounded and shifted."""
-    return _convolution(node, node.x, node.input(3), node.optional(8), REQUANTISE_FLOPS)
-
-
 def gemm(node: OperatorNode) -> Cost:
     """Matrix product with bias, Y = alpha A' B' + beta C.
 
@@ -109,20 +96,14 @@ def matmul(node: OperatorNode) -> Cost:
     """Matrix product with numpy broadcasting (``MatMul``, ``MatMulInteger``).
 
     MACs = (elements of the output) x K, with K the last dimension of A, whichever operand is broadcast.
-    Source: numpy.matmul; each output is an inner product of length K.
+    Source: numpy.matmul; each output is an inner product of length K. Of a ``QLinearMatMul`` each output is then
+    scaled, rounded and shifted.
     """
-    return _product(node, node.x, node.input(1))
-
-
-def qlinear_matmul(node: OperatorNode) -> Cost:
-    """Quantised matrix product: MACs as ``matmul``, then each output is scaled, rounded and shifted."""
-    return _product(node, node.x, node.input(3), REQUANTISE_FLOPS)
-
-
-def _product(node: OperatorNode, a: GraphTensor, b: GraphTensor, requantise: int = 0) -> Cost:
-    if not a.dims or not b.dims:
+    quantised = node.op == "QLinearMatMul"
+    a, b = node.x.dims, node.input(3 if quantised else 1).dims
+    if not a or not b:
         raise InputError(f"node {node.name!r} multiplies a scalar as a matrix", "the model is malformed; export again")
-    return product(node, "gemm", a.dims[-1], b.dims[-1] if len(b.dims) > 1 else 1, per_output=requantise)
+    return product(node, "gemm", a[-1], b[-1] if len(b) > 1 else 1, per_output=REQUANTISE_FLOPS * quantised)
 
 
 def einsum(node: OperatorNode) -> Cost:
@@ -175,31 +156,20 @@ GRU_UNIT_FLOPS = 2 * SIGMOID_FLOPS + TANH_FLOPS + 5
 RNN_UNIT_FLOPS = TANH_FLOPS
 
 
-def lstm(node: OperatorNode) -> Cost:
-    """Long short-term memory, one layer, one or two directions (``LSTM``): four gates. See ``_recurrent``."""
-    return _recurrent(node, gates=4, unit_flops=LSTM_UNIT_FLOPS)
+_GATES = {"LSTM": (4, LSTM_UNIT_FLOPS), "GRU": (3, GRU_UNIT_FLOPS), "RNN": (1, RNN_UNIT_FLOPS)}
+"""Gates, and FLOP of a unit beside the products."""
 
 
 def quantised_lstm(node: OperatorNode) -> Cost:
-    """``com.microsoft.DynamicQuantizeLSTM``: as ``lstm``, weights 8-bit and transposed, inputs quantised."""
-    cost = _recurrent(node, gates=4, unit_flops=LSTM_UNIT_FLOPS, transposed=True)
+    """``com.microsoft.DynamicQuantizeLSTM``: as an LSTM, weights 8-bit and transposed, inputs quantised."""
+    cost = recurrent(node)
     states = math.prod(node.y.dims)
     quantised = ELEMENTWISE_FLOPS["DynamicQuantizeLinear"] * (node.x.elements + states)
     return cost.plus(flops_other=quantised)
 
 
-def gru(node: OperatorNode) -> Cost:
-    """Gated recurrent unit, one layer, one or two directions (``GRU``): three gates. See ``_recurrent``."""
-    return _recurrent(node, gates=3, unit_flops=GRU_UNIT_FLOPS)
-
-
-def rnn(node: OperatorNode) -> Cost:
-    """Elman network, one layer, one or two directions (``RNN``): one gate. See ``_recurrent``."""
-    return _recurrent(node, gates=1, unit_flops=RNN_UNIT_FLOPS)
-
-
-def _recurrent(node: OperatorNode, *, gates: int, unit_flops: int, transposed: bool = False) -> Cost:
-    """Return the cost of a recurrent layer of ``d`` directions, T steps, N samples, I inputs and H units.
+def recurrent(node: OperatorNode) -> Cost:
+    """A recurrent layer of ``d`` directions, T steps, N samples, I inputs and H units (``LSTM``, ``GRU``, ``RNN``).
 
     MACs = d T N gates H (I + H). Others = d T N H (gates x (1 join + 2 [biases]) + unit_flops).
     Bytes read = X + states + d (gates H I + biases) + T d gates H H: the input projection of all steps is one
@@ -209,14 +179,15 @@ def _recurrent(node: OperatorNode, *, gates: int, unit_flops: int, transposed: b
     Kernels = d (1 + 2 T): the projection, then a product and a kernel of gates per step.
     Source: the structure of cuDNN's and PyTorch's layers (J. Appleyard et al., arXiv:1604.01946).
     """
-    x, weight, recurrent, bias = node.x, node.input(1), node.input(2), node.optional(3)
+    gates, unit_flops = _GATES.get(node.op, _GATES["LSTM"])
+    x, weight, recurrence, bias = node.x, node.input(1), node.input(2), node.optional(3)
     batch_first = bool(node.attributes.get("layout", 0))
     samples, steps = (x.dims[0], x.dims[1]) if batch_first else (x.dims[1], x.dims[0])
-    inner = 1 if transposed else 2  # ONNX stores d x (gates H) x I
-    directions, units, inputs = weight.dims[0], recurrent.dims[inner], weight.dims[inner]
+    inner = 2 if node.op in _GATES else 1  # ONNX stores d x (gates H) x I, quantised weights are transposed
+    directions, units, inputs = weight.dims[0], recurrence.dims[inner], weight.dims[inner]
     per_unit = directions * steps * samples * units
     projection_bytes = per_unit * gates * x.item_bytes
-    weight_bytes = total_bytes((weight, bias)) + steps * recurrent.size_bytes
+    weight_bytes = total_bytes((weight, bias)) + steps * recurrence.size_bytes
     return Cost(
         "rnn",
         macs=per_unit * gates * (inputs + units),

@@ -2,7 +2,7 @@
 
 Copies, gathers, resizes and views compute nothing or little. Operators that select (the largest elements, the non-zero
 ones, the remaining boxes) count a comparison as one FLOP. The number of selected elements often depends on the data;
-the shape of the result, and so the cost, is then unknown until the user gives it (``--dim selected:0=100``). Operators
+the shape of the result, and so the cost, is then unknown until a run shows it. Operators
 that read an image between its pixels (regions of interest, warped grids, deformable convolution) count the
 interpolation.
 """
@@ -39,7 +39,7 @@ def control_flow(node: OperatorNode) -> Cost:
 
 
 def copy(node: OperatorNode) -> Cost:
-    """A copy that touches every byte once (``Concat``, ``Transpose``, ``Pad``, ``Tile``...): bytes and no FLOP.
+    """A copy that touches every byte once (``Concat``, ``Transpose``, ``Pad``, ``OneHot``...): bytes and no FLOP.
 
     Only the data is read, not the small tensors that say where; ``Tile``, ``Pad`` and ``Expand`` read their input once.
     """
@@ -71,13 +71,11 @@ def gather(node: OperatorNode) -> Cost:
 
 
 def scatter(node: OperatorNode) -> Cost:
-    """Values put into a copy of a tensor: the tensor, the indices and the values are read, the result is written."""
-    return streamed(node, "gather", reads=node.inputs[:3])
+    """Values put into a copy of a tensor: the tensor, the indices and the values are read, the result is written.
 
-
-def unpool(node: OperatorNode) -> Cost:
-    """Values put where a maximum was (``MaxUnpool``): values and places are read, the larger result is written."""
-    return streamed(node, "gather", reads=node.inputs[:2])
+    ``MaxUnpool`` reads values and places, not the size.
+    """
+    return streamed(node, "gather", reads=node.inputs[: 2 if node.op == "MaxUnpool" else 3])
 
 
 def update(node: OperatorNode) -> Cost:
@@ -143,11 +141,6 @@ def select(node: OperatorNode) -> Cost:
     x = node.x
     per_element = max(_log2(x.elements), 1) if node.op == "Unique" else 1
     return streamed(node, "gather", flops_other=per_element * x.elements)
-
-
-def one_hot(node: OperatorNode) -> Cost:
-    """``OneHot``: the indices are read, the result is filled."""
-    return streamed(node, "copy", reads=[node.x])
 
 
 def _log2(count: int) -> int:

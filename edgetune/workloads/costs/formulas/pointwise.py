@@ -7,7 +7,6 @@ and the like count one each. These constants only colour ``flops_other``; MACs n
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 from edgetune.workloads.costs.node import ZERO, Cost, OperatorNode, Parts, streamed
 
@@ -20,44 +19,42 @@ ERF_FLOPS = 17
 GELU_FLOPS = ERF_FLOPS + 4
 """x/2 (1 + erf(x / sqrt 2)): scale, erf, add, two products."""
 
-ELEMENTWISE_FLOPS: Mapping[str, int] = MappingProxyType(
-    {
-        # one elementary operation per output element
-        **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Mod", "Pow", "BitShift"), 1),
-        **dict.fromkeys(("And", "Or", "Xor", "Not", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"), 1),
-        **dict.fromkeys(("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Where", "IsNaN", "IsInf"), 1),
-        **dict.fromkeys(("Abs", "Neg", "Ceil", "Floor", "Round", "Sign", "Reciprocal", "Sqrt", "Exp", "Log"), 1),
-        **dict.fromkeys(("Sin", "Cos", "Tan", "Asin", "Acos", "Atan"), 1),
-        **dict.fromkeys(("Sinh", "Cosh"), 4),  # exp, reciprocal, add, halve
-        **dict.fromkeys(("Asinh", "Acosh", "Atanh"), 5),  # logarithm of a sum with a square root
-        "Relu": 1,
-        "ThresholdedRelu": 1,
-        "LeakyRelu": 2,  # compare, multiply
-        "PRelu": 2,
-        "Clip": 2,  # two comparisons
-        "Elu": 4,  # compare, exp, subtract, multiply
-        "Celu": 5,
-        "Selu": 5,
-        "Shrink": 2,
-        "Sigmoid": SIGMOID_FLOPS,
-        "Tanh": TANH_FLOPS,
-        "Softplus": 3,  # exp, add, log
-        "Softsign": 3,  # |x|, add, divide
-        "Erf": ERF_FLOPS,
-        "HardSigmoid": 4,  # multiply, add, two comparisons
-        "HardSwish": 5,  # HardSigmoid and a product
-        "Silu": SIGMOID_FLOPS + 1,
-        "Swish": SIGMOID_FLOPS + 1,
-        "SwiGLU": SIGMOID_FLOPS + 2,
-        "Mish": 3 + TANH_FLOPS + 1,  # x tanh(softplus(x))
-        "Gelu": GELU_FLOPS,
-        "Cast": 0,
-        "CastLike": 0,
-        "QuantizeLinear": 5,  # divide, round, add zero point, two comparisons
-        "DequantizeLinear": 2,  # subtract zero point, multiply
-        "DynamicQuantizeLinear": 7,  # minimum and maximum first, then as QuantizeLinear
-    }
-)
+ELEMENTWISE_FLOPS: Mapping[str, int] = {
+    # one elementary operation per output element
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Mod", "Pow", "BitShift"), 1),
+    **dict.fromkeys(("And", "Or", "Xor", "Not", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"), 1),
+    **dict.fromkeys(("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Where", "IsNaN", "IsInf"), 1),
+    **dict.fromkeys(("Abs", "Neg", "Ceil", "Floor", "Round", "Sign", "Reciprocal", "Sqrt", "Exp", "Log"), 1),
+    **dict.fromkeys(("Sin", "Cos", "Tan", "Asin", "Acos", "Atan"), 1),
+    **dict.fromkeys(("Sinh", "Cosh"), 4),  # exp, reciprocal, add, halve
+    **dict.fromkeys(("Asinh", "Acosh", "Atanh"), 5),  # logarithm of a sum with a square root
+    "Relu": 1,
+    "ThresholdedRelu": 1,
+    "LeakyRelu": 2,  # compare, multiply
+    "PRelu": 2,
+    "Clip": 2,  # two comparisons
+    "Elu": 4,  # compare, exp, subtract, multiply
+    "Celu": 5,
+    "Selu": 5,
+    "Shrink": 2,
+    "Sigmoid": SIGMOID_FLOPS,
+    "Tanh": TANH_FLOPS,
+    "Softplus": 3,  # exp, add, log
+    "Softsign": 3,  # |x|, add, divide
+    "Erf": ERF_FLOPS,
+    "HardSigmoid": 4,  # multiply, add, two comparisons
+    "HardSwish": 5,  # HardSigmoid and a product
+    "Silu": SIGMOID_FLOPS + 1,
+    "Swish": SIGMOID_FLOPS + 1,
+    "SwiGLU": SIGMOID_FLOPS + 2,
+    "Mish": 3 + TANH_FLOPS + 1,  # x tanh(softplus(x))
+    "Gelu": GELU_FLOPS,
+    "Cast": 0,
+    "CastLike": 0,
+    "QuantizeLinear": 5,  # divide, round, add zero point, two comparisons
+    "DequantizeLinear": 2,  # subtract zero point, multiply
+    "DynamicQuantizeLinear": 7,  # minimum and maximum first, then as QuantizeLinear
+}
 """FLOP per output element of element-wise operators."""
 
 SOFTMAX_FLOPS = 5
@@ -80,36 +77,26 @@ def elementwise(node: OperatorNode) -> Cost:
     W = c x (elements of the output), c from ``ELEMENTWISE_FLOPS``. An input that is broadcast is read once.
     """
     cost = streamed(node, "elementwise", flops_other=ELEMENTWISE_FLOPS[node.op] * node.y.elements)
-    return replace(cost, parts=parts_of(node)) if node.op in _PARTS else cost
-
-
-_PARTS: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {
-        "Gelu": (6, 5),  # x / sqrt 2, erf, + 1, x times that, halved
-        "Silu": (3, 2),  # sigmoid, x times that
-        "Swish": (3, 2),
-        "HardSwish": (3, 2),
-        "Mish": (4, 3),  # softplus, tanh, x times that
-    }
-)
-"""Reads and writes of the tensor by activations whose parts are kernels of their own; as many kernels as writes."""
-
-
-def parts_of(node: OperatorNode) -> Parts:
-    """Return the additional cost of an activation if its parts are separate kernels."""
+    if node.op not in _PARTS:
+        return cost
     reads, writes = _PARTS[node.op]
-    return Parts((reads - 1) * node.y.size_bytes, (writes - 1) * node.y.size_bytes, writes - 1)
+    return replace(cost, parts=Parts((reads - 1) * node.y.size_bytes, (writes - 1) * node.y.size_bytes, writes - 1))
+
+
+_PARTS: Mapping[str, tuple[int, int]] = {
+    "Gelu": (6, 5),  # x / sqrt 2, erf, + 1, x times that, halved
+    "Silu": (3, 2),  # sigmoid, x times that
+    "Swish": (3, 2),
+    "HardSwish": (3, 2),
+    "Mish": (4, 3),  # softplus, tanh, x times that
+}
+"""Reads and writes of the tensor by activations whose parts are kernels of their own; as many kernels as writes."""
 
 
 def variadic(node: OperatorNode) -> Cost:
     """``Sum``, ``Max``, ``Min``, ``Mean`` of n tensors: n - 1 operations per output element, n for ``Mean``."""
     count = len(node.reads) - (node.op != "Mean")
     return streamed(node, "elementwise", flops_other=count * node.y.elements)
-
-
-def softmax(node: OperatorNode) -> Cost:
-    """Softmax or its logarithm along an axis, one kernel that reads and writes once: ``SOFTMAX_FLOPS`` per element."""
-    return streamed(node, "normalisation", flops_other=SOFTMAX_FLOPS * node.y.elements)
 
 
 def batch_norm(node: OperatorNode) -> Cost:
@@ -129,14 +116,18 @@ def trains(node: OperatorNode) -> bool:
     return node.op == "BatchNormalization" and bool(node.attributes.get("training_mode") or len(node.makes) > 1)
 
 
-def layer_norm(node: OperatorNode) -> Cost:
-    """Layer, group or instance normalisation, one kernel: ``LAYER_NORM_FLOPS`` per element, read and written once."""
-    return streamed(node, "normalisation", flops_other=LAYER_NORM_FLOPS * node.x.elements)
+NORM_FLOPS: Mapping[str, int] = {
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), SOFTMAX_FLOPS),
+    **dict.fromkeys(("LayerNormalization", "GroupNormalization", "InstanceNormalization"), LAYER_NORM_FLOPS),
+    "MeanVarianceNormalization": LAYER_NORM_FLOPS,
+    **dict.fromkeys(("RMSNormalization", "SimplifiedLayerNormalization", "LpNormalization"), RMS_NORM_FLOPS),
+}
+"""FLOP per element of normalisations of one kernel."""
 
 
-def rms_norm(node: OperatorNode) -> Cost:
-    """Root-mean-square or Lp normalisation, one kernel: ``RMS_NORM_FLOPS`` per element, read and written once."""
-    return streamed(node, "normalisation", flops_other=RMS_NORM_FLOPS * node.x.elements)
+def normalisation(node: OperatorNode) -> Cost:
+    """Softmax or its logarithm, or a layer, group, instance, root-mean-square or Lp norm: read and written once."""
+    return streamed(node, "normalisation", flops_other=NORM_FLOPS[node.op] * node.x.elements)
 
 
 def local_response_norm(node: OperatorNode) -> Cost:
@@ -148,18 +139,16 @@ def local_response_norm(node: OperatorNode) -> Cost:
     return streamed(node, "normalisation", flops_other=(size + 4) * node.x.elements)
 
 
-REDUCTION_FLOPS: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {
-        **dict.fromkeys(("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ArgMax", "ArgMin"), (1, 0)),
-        **dict.fromkeys(("CumSum", "CumProd"), (1, 0)),
-        "ReduceMean": (1, 1),
-        "ReduceL1": (2, 0),
-        "ReduceL2": (2, 1),
-        "ReduceSumSquare": (2, 0),
-        "ReduceLogSum": (1, 1),
-        "ReduceLogSumExp": (4, 2),
-    }
-)
+REDUCTION_FLOPS: Mapping[str, tuple[int, int]] = {
+    **dict.fromkeys(("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ArgMax", "ArgMin"), (1, 0)),
+    **dict.fromkeys(("CumSum", "CumProd"), (1, 0)),
+    "ReduceMean": (1, 1),
+    "ReduceL1": (2, 0),
+    "ReduceL2": (2, 1),
+    "ReduceSumSquare": (2, 0),
+    "ReduceLogSum": (1, 1),
+    "ReduceLogSumExp": (4, 2),
+}
 """FLOP per input element, and per output element at the end (division, root or logarithm)."""
 
 

@@ -6,46 +6,34 @@ meaning: ONNX Runtime's ContribOperators.md.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 from edgetune.artifacts.ops import OpClass
 from edgetune.workloads.costs.formulas import linear, pointwise
-from edgetune.workloads.costs.formulas.pointwise import (
-    ELEMENTWISE_FLOPS,
-    GELU_FLOPS,
-    LAYER_NORM_FLOPS,
-    RMS_NORM_FLOPS,
-    SIGMOID_FLOPS,
-    SOFTMAX_FLOPS,
-    TANH_FLOPS,
-)
 from edgetune.workloads.costs.node import Cost, OperatorNode, present, streamed, total_bytes
 
-DEQUANTISE = ELEMENTWISE_FLOPS["DequantizeLinear"]
-QUANTISE = ELEMENTWISE_FLOPS["QuantizeLinear"]
-FAST_GELU_FLOPS = TANH_FLOPS + 7
+DEQUANTISE = pointwise.ELEMENTWISE_FLOPS["DequantizeLinear"]
+QUANTISE = pointwise.ELEMENTWISE_FLOPS["QuantizeLinear"]
+FAST_GELU_FLOPS = pointwise.TANH_FLOPS + 7
 """x/2 (1 + tanh(x (a + b x x))): square, times b, plus a, times x, tanh, plus 1, times x, halve."""
-QUICK_GELU_FLOPS = SIGMOID_FLOPS + 2
+QUICK_GELU_FLOPS = pointwise.SIGMOID_FLOPS + 2
 """x sigmoid(1.702 x)."""
 
-FUSED_FLOPS: Mapping[str, int] = MappingProxyType(
-    {
-        "Gelu": GELU_FLOPS,
-        "BiasGelu": GELU_FLOPS + 1,
-        "FastGelu": FAST_GELU_FLOPS,
-        "QuickGelu": QUICK_GELU_FLOPS,
-        "BiasAdd": 2,  # bias and skip
-        "QLinearAdd": 2 * DEQUANTISE + 1 + QUANTISE,
-        "QLinearMul": 2 * DEQUANTISE + 1 + QUANTISE,
-        "QLinearSigmoid": DEQUANTISE + SIGMOID_FLOPS + QUANTISE,
-        "QLinearLeakyRelu": DEQUANTISE + 2 + QUANTISE,
-        "QLinearConcat": DEQUANTISE + QUANTISE,
-        "BiasSoftmax": SOFTMAX_FLOPS + 1,
-        "QLinearSoftmax": DEQUANTISE + SOFTMAX_FLOPS + QUANTISE,
-    }
-)
+FUSED_FLOPS: Mapping[str, int] = {
+    "Gelu": pointwise.GELU_FLOPS,
+    "BiasGelu": pointwise.GELU_FLOPS + 1,
+    "FastGelu": FAST_GELU_FLOPS,
+    "QuickGelu": QUICK_GELU_FLOPS,
+    "BiasAdd": 2,  # bias and skip
+    "QLinearAdd": 2 * DEQUANTISE + 1 + QUANTISE,
+    "QLinearMul": 2 * DEQUANTISE + 1 + QUANTISE,
+    "QLinearSigmoid": DEQUANTISE + pointwise.SIGMOID_FLOPS + QUANTISE,
+    "QLinearLeakyRelu": DEQUANTISE + 2 + QUANTISE,
+    "QLinearConcat": DEQUANTISE + QUANTISE,
+    "BiasSoftmax": pointwise.SOFTMAX_FLOPS + 1,
+    "QLinearSoftmax": DEQUANTISE + pointwise.SOFTMAX_FLOPS + QUANTISE,
+}
 """FLOP per output element."""
-_ACTIVATIONS: Mapping[str, int] = MappingProxyType({"Relu": 1, "Sigmoid": 4, "Tanh": 5, "LeakyRelu": 2, "Clip": 2})
+_ACTIVATIONS: Mapping[str, int] = {"Relu": 1, "Sigmoid": 4, "Tanh": 5, "LeakyRelu": 2, "Clip": 2}
 """FLOP per output of the activations that ONNX Runtime folds into a product; another counts one."""
 
 
@@ -62,7 +50,7 @@ def skip_layer_norm(node: OperatorNode) -> Cost:
     """
     simplified = node.op == "SkipSimplifiedLayerNormalization"
     biased = node.optional(3 if simplified else 4) is not None
-    per_element = (RMS_NORM_FLOPS if simplified else LAYER_NORM_FLOPS) + 1 + biased
+    per_element = (pointwise.RMS_NORM_FLOPS if simplified else pointwise.LAYER_NORM_FLOPS) + 1 + biased
     cost = streamed(_only_first(node), "normalisation", flops_other=per_element * node.x.elements)
     summed = node.x.size_bytes if len(node.outputs) > 3 and node.outputs[3] is not None else 0
     return cost.plus(bytes_written=summed)
@@ -74,7 +62,7 @@ def embed_layer_norm(node: OperatorNode) -> Cost:
     rows_bytes = node.y.size_bytes * tables
     return Cost(
         "gather",
-        flops_other=(LAYER_NORM_FLOPS + tables - 1) * node.y.elements,
+        flops_other=(pointwise.LAYER_NORM_FLOPS + tables - 1) * node.y.elements,
         bytes_read=rows_bytes + total_bytes((*node.inputs[:2], *node.inputs[5:])),
         bytes_written=node.y.size_bytes,
         weight_bytes=rows_bytes + total_bytes(node.inputs[5:7]),
@@ -84,8 +72,8 @@ def embed_layer_norm(node: OperatorNode) -> Cost:
 def group_norm(node: OperatorNode) -> Cost:
     """Group normalisation (``GroupNorm``), maybe of a sum with a residual (``SkipGroupNorm``), maybe then SiLU."""
     skip = node.op == "SkipGroupNorm"
-    activated = (SIGMOID_FLOPS + 1) if node.attributes.get("activation", 0) else 0
-    per_element = LAYER_NORM_FLOPS + activated + (skip + (node.optional(4) is not None) if skip else 0)
+    activated = (pointwise.SIGMOID_FLOPS + 1) if node.attributes.get("activation", 0) else 0
+    per_element = pointwise.LAYER_NORM_FLOPS + activated + (skip + (node.optional(4) is not None) if skip else 0)
     cost = streamed(_only_first(node), "normalisation", flops_other=per_element * node.x.elements)
     summed = node.x.size_bytes if skip and len(node.outputs) > 1 and node.outputs[1] is not None else 0
     return cost.plus(bytes_written=summed)
@@ -124,7 +112,7 @@ def dynamic_matmul(node: OperatorNode) -> Cost:
     dynamic = node.op == "DynamicQuantizeMatMul"
     biased = node.optional(4 if dynamic else 6) is not None
     cost = linear.matmul(node)
-    quantised = ELEMENTWISE_FLOPS["DynamicQuantizeLinear"] * node.x.elements if dynamic else 0
+    quantised = pointwise.ELEMENTWISE_FLOPS["DynamicQuantizeLinear"] * node.x.elements if dynamic else 0
     return replace(cost, flops_other=quantised + node.y.elements * (1 + biased))
 
 
