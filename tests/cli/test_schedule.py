@@ -284,15 +284,6 @@ def test_costs_of_layers_of_other_sizes_are_refused(edgetune, folder, column):
     assert_two_lines(ended, 2)
 
 
-def test_a_line_is_an_arrival(shell, folder):
-    text = JOBS.replace("count: 2", "arrivals: live, count: 2, deadline: 60s")
-    (folder / "jobs.yaml").write_text(text)
-    ended = shell(*RUN, stdin=b"first\nsecond\nthird\n")
-    assert ended.code == 0, ended.err
-    requests = [row for row in io.read(Timeline, "t.parquet").rows if row.event == "request"]
-    assert [(row.job, row.status, row.met) for row in requests] == [("batch", "ok", True)] * 4
-
-
 def test_a_control_group_that_was_asked_for_and_cannot_be_made_is_two_lines(edgetune, folder, monkeypatch):
     from edgetune.stages.schedule import live_run
     from edgetune.stages.schedule.cgroups import MemoryLimit

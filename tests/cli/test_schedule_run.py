@@ -1,25 +1,18 @@
 """``edgetune schedule run --simulate``: jobs in, a timeline and its figures out; and what is refused."""
 
 import json
-import os
 import signal
-import threading
 from random import Random
-from types import SimpleNamespace
 
 import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.jobs import Job
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.timeline import Timeline
 from edgetune.cli.screen import SIMULATED
-from edgetune.serving.sources import LineArrivals
 from edgetune.stages.schedule.policies.policy import FirstComeFirstServed
-from edgetune.workflows.schedule import live
-from edgetune.workflows.schedule.live import feeding
 
 COSTS = """network,layer,kind,weight_bytes,output_bytes,load_s,execute_s
 faces,conv1,conv,1000000,100000,0.010,0.020
@@ -245,29 +238,3 @@ def test_a_signal_ends_a_simulation_between_events_and_what_there_was_is_written
     assert {row.policy for row in rows} == {"fcfs"}
     assert {row.reason for row in rows if row.status == "abandoned"} == {"the run was stopped"}
 
-
-class Run:
-    """Takes requests, and notes when it was told that no more come."""
-
-    figures = SimpleNamespace(base_bytes=1)
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self.ended = threading.Event()
-
-    def ask(self, network: str, *, job: str, due_s: float | None) -> None:
-        self.asked += 1
-
-    def end(self) -> None:
-        self.ended.set()
-
-
-def test_standard_input_that_is_closed_ends_the_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    read, write = os.pipe()
-    os.close(write)
-    os.close(read)
-    monkeypatch.setattr(live, "LineArrivals", lambda: LineArrivals(read))
-    run = Run()
-    with feeding(run, Job("photos", ("faces",), "live"), (0,), None):  # type: ignore[arg-type]
-        assert run.ended.wait(60)
-    assert run.asked == 0

@@ -73,13 +73,14 @@ def run(
     networks: Mapping[str, LayeredNetwork],
     requests: Sequence[Request],
     answers: Any,
-    *,
-    budget_bytes: int = 64 * MIB,
 ) -> ScheduleLoop:
     chosen = POLICIES[policy]()
-    backend = LiveTaskBackend(runnables, workers=2, answers=answers, budget=lambda _: budget_bytes)
+    backend = LiveTaskBackend(runnables, workers=2, answers=answers)
     with closing(backend):
-        loop = ScheduleLoop(chosen, backend, taken_by(chosen, networks), requests, parallelism=Parallelism(2))
+        known = taken_by(chosen, networks)
+        loop = ScheduleLoop(
+            chosen, backend, known, requests, budget_bytes=64 * MIB, parallelism=Parallelism(2)
+        )  # fmt: skip
         backend.begin()
         loop.run()
     return loop
@@ -111,7 +112,7 @@ def mapped_bytes() -> int:
 
 def test_weights_are_in_memory_while_they_are_loaded_and_no_longer(prepared: dict[str, Prepared]) -> None:
     runnables = layers(prepared)
-    backend = LiveTaskBackend(runnables, workers=1, answers=Kept(prepared), budget=lambda _: 0)
+    backend = LiveTaskBackend(runnables, workers=1, answers=Kept(prepared))
     with closing(backend):
         before = mapped_bytes()
         backend.start(LayerTask("load", "wide", "wide", 0, 0, 16 * MIB, 0))
@@ -187,7 +188,7 @@ def test_a_request_that_fails_takes_no_other_down(prepared: dict[str, Prepared])
 def test_values_are_dropped_with_their_last_reader(prepared: dict[str, Prepared]) -> None:
     """Of a chain, only the latest output is there; an answer stays until the request is finished."""
     runnable = layers(prepared)["wide"]
-    backend = LiveTaskBackend({"wide": runnable}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
+    backend = LiveTaskBackend({"wide": runnable}, workers=1, answers=Kept(prepared))
     request = Request(7, "wide", 0)
     alive: list[set[str]] = []
     with closing(backend):
@@ -203,7 +204,7 @@ def test_values_are_dropped_with_their_last_reader(prepared: dict[str, Prepared]
 
 
 def test_a_signal_handler_can_end_a_wait(prepared: dict[str, Prepared]) -> None:
-    backend = LiveTaskBackend({}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
+    backend = LiveTaskBackend({}, workers=1, answers=Kept(prepared))
     before = signal.signal(signal.SIGUSR1, lambda *_: backend.wake())
     try:
         with closing(backend):

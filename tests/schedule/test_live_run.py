@@ -22,7 +22,6 @@ from edgetune.errors import InfeasibleError, InputError, PartialError
 from edgetune.stages.schedule import worker
 from edgetune.stages.schedule.cgroups import make_limit
 from edgetune.stages.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
-from edgetune.stages.schedule.network import least_budget_bytes
 from edgetune.stages.schedule.policies import POLICIES
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.run_inputs import RunInputs, sample_of
@@ -165,30 +164,11 @@ def test_a_run_that_is_stopped_finishes_what_runs_and_gives_up_the_rest(
     assert len(outcomes(records)) == 1000
 
 
-def test_requests_come_from_outside_while_it_runs(prepared: dict[str, Prepared], inputs: RunInputs) -> None:
-    options = LiveOptions("reuse", LIMIT, outside=True)
-    run = LiveRun(of(prepared, "branchy", "wide"), [Request(0, "branchy", 0)], options, inputs)
-    answered: list[RequestRecord] = []
-    for record in run.records():
-        if isinstance(record, RequestRecord):
-            answered.append(record)
-            if len(answered) == 1:
-                run.ask("wide", job="camera", due_s=60.0)
-                run.ask("nobody")
-                run.end()
-    assert [(r.request.number, r.request.network, r.request.job, r.outcome) for r in answered] == [
-        (0, "branchy", "", "ok"),
-        (2, "nobody", "", "failed"),
-        (1, "wide", "camera", "ok"),
-    ]
-    assert answered[2].met is True
-
-
 def test_a_process_that_crashes_keeps_its_rows_and_leaves_no_group(
     prepared: dict[str, Prepared], inputs: RunInputs
 ) -> None:
-    run = LiveRun(of(prepared, "branchy"), [Request(0, "branchy", 0)], LiveOptions("reuse", LIMIT, outside=True),
-                  inputs)  # fmt: skip
+    requests = [Request(0, "branchy", 0), Request(1, "branchy", 60 * NS)]
+    run = LiveRun(of(prepared, "branchy"), requests, LiveOptions("reuse", LIMIT), inputs)
     records: list[Record] = []
 
     def watched() -> Iterator[Record]:
@@ -204,22 +184,6 @@ def test_a_process_that_crashes_keeps_its_rows_and_leaves_no_group(
     assert outcomes(records) == {0: "ok"}
     groups = Path("/sys/fs/cgroup").rglob(f"edgetune-{os.getpid()}-*")
     assert list(groups) == []
-
-
-def test_memory_is_released_under_pressure_and_every_request_is_answered(
-    prepared: dict[str, Prepared], inputs: RunInputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A control group around the process has nothing left, so that the budget shrinks as far as it can."""
-    for name, text in (("memory.max", "4096"), ("memory.current", "4096"), ("memory.stat", "inactive_file 0")):
-        (tmp_path / name).write_text(f"{text}\n")
-    monkeypatch.setattr("edgetune.stages.schedule.live_run.memory_limits", lambda: {tmp_path: 4096})
-    requests = [Request(n, "wide", n * NS // 10) for n in range(4)]
-    run = LiveRun(of(prepared, "wide"), requests, LiveOptions("reuse", LIMIT), inputs)
-    records = list(run.records())
-    budgets = [record.budget_bytes for record in records if isinstance(record, BudgetRecord)]
-    assert budgets[0] == run.figures.budget_bytes
-    assert budgets[-1] == least_budget_bytes(live_networks.network(prepared["wide"]))
-    assert outcomes(records) == dict.fromkeys(range(4), "ok")
 
 
 def test_a_limit_that_leaves_nothing_for_tasks_is_refused(prepared: dict[str, Prepared], inputs: RunInputs) -> None:

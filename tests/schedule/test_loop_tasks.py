@@ -4,7 +4,6 @@ import pytest
 from schedule_builder import MS, FirstCome, batch, chain, ends_ms, layer, loop_of, run, times_ms
 
 from edgetune.errors import EdgetuneError, InfeasibleError
-from edgetune.serving.clock import EventClock
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.tasks import LayerTask
 
@@ -95,18 +94,6 @@ def test_branches_run_side_by_side_and_join():
         ("execute", 0, 3, 7.0, 8.0),
     ]
     assert [task.held_bytes for task in loop.tasks] == [4, 4 + 2 + 3, 4 + 2, 2 + 3]
-
-
-def test_a_budget_that_shrinks_is_seen_and_written_down():
-    clock = EventClock()
-    loop, backend = loop_of([TWO], batch("two"), clock=clock, budget=1000)
-    clock.at(15 * MS, lambda: setattr(backend, "_budget_bytes", 320))
-    loop.run()
-    assert [(each.at_ns // MS, each.budget_bytes, each.held_bytes) for each in loop.budgets] == [
-        (0, 1000, 0),
-        (30, 320, 110),
-    ]
-    assert loop.state.budget_bytes == 320
 
 
 def test_a_budget_below_the_hungriest_layer_is_refused_with_the_smallest_that_works():

@@ -187,10 +187,13 @@ def test_a_request_that_fails_is_left_out_of_the_plan():
     case = case_of([chain("a", *TWO), chain("b", *TWO)], batch("a", "b", "a"), budget_bytes=40)
     fails = {("load", 0, "a"): "the disk is gone"}
     backend = SimulatedTaskBackend(
-        EventClock(), case.networks, budget_bytes=40, machine=Machine(cores=1),
+        EventClock(), case.networks, machine=Machine(cores=1),
         fault=lambda task: fails.get((task.kind, task.layer, task.network)),
     )  # fmt: skip
-    loop = ScheduleLoop(Optimum(plan=optimum(case)), backend, case.networks, case.requests, parallelism=Parallelism(1))
+    policy = Optimum(plan=optimum(case))
+    loop = ScheduleLoop(
+        policy, backend, case.networks, case.requests, budget_bytes=40, parallelism=Parallelism(1)
+    )  # fmt: skip
     loop.run()
     assert {record.request.number: record.outcome for record in loop.requests} == {0: "failed", 1: "ok", 2: "failed"}
 

@@ -81,11 +81,10 @@ def chain(name, *layers):
 def run(policy, networks, names, *, budget_bytes=1000, workers=2, streams=None):
     policy = make_policy(policy)
     known = taken_by(policy, {network.name: network for network in networks})
-    backend = SimulatedTaskBackend(
-        EventClock(), known, budget_bytes=budget_bytes, machine=Machine(cores=workers, streams=streams or workers)
-    )
+    backend = SimulatedTaskBackend(EventClock(), known, machine=Machine(cores=workers, streams=streams or workers))
     requests = [Request(number, name, 0) for number, name in enumerate(names)]
-    loop = ScheduleLoop(policy, backend, known, requests, parallelism=Parallelism(workers, streams=streams or workers))
+    parallelism = Parallelism(workers, streams=streams or workers)
+    loop = ScheduleLoop(policy, backend, known, requests, budget_bytes=budget_bytes, parallelism=parallelism)
     loop.run()
     return loop
 

@@ -10,7 +10,7 @@ import pytest
 from edgetune import limits
 from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
-from edgetune.stages.schedule.jobs import live_jobs, requests_of
+from edgetune.stages.schedule.jobs import requests_of
 from edgetune.stages.schedule.requests import Request, arrived_at, check_requests
 from edgetune.units import NS
 
@@ -104,20 +104,6 @@ def test_a_trace_is_played_once_or_as_often_as_a_count_takes(tmp_path: Path) -> 
         made(Job("j", ("a",), f"trace:{file}"))
 
 
-def test_live_arrivals_are_not_known_before() -> None:
-    live = Job("door", ("a",), "live")
-    assert made(live, Job("j", ("b",))) == made(Job("j", ("b",)))
-    assert live_jobs([Job("j", ("b",)), live]) == (live,)
-    assert live_jobs([Job("j", ("b",))]) == ()
-    for jobs in (
-        [live, Job("late", ("a",), after=("door",))],
-        [Job("j", ("b",)), Job("door", ("a",), "live", after=("j",))],
-        [live, Job("gate", ("b",), "live")],
-    ):
-        with pytest.raises(InputError, match=r"live|standard input"):
-            live_jobs(jobs)
-
-
 def test_the_same_seed_gives_the_same_requests_and_another_gives_others() -> None:
     jobs = (Job("j", ("a", "b"), "normal:1s", count=50, choose="uniform"), Job("k", ("a",), "normal:1s", count=50))
     assert made(*jobs, seed=3) == made(*jobs, seed=3)
@@ -168,6 +154,7 @@ def test_nothing_arrives_after_the_end() -> None:
     ("job", "words"),
     [
         (Job("j", ("a",), "sometimes"), "unknown arrivals 'sometimes'"),
+        (Job("j", ("a",), "live"), "unknown arrivals 'live'"),
         (Job("j", ("a",), "periodic", count=1), "'periodic' has no gap"),
         (Job("j", ("a",), "normal:2s", intensity=1.0, count=1), "both a gap, 2s, and an intensity"),
         (Job("j", ("a",), "poisson:fast", count=1), "rate of arrivals"),

@@ -25,7 +25,7 @@ NET = LayeredNetwork(
 
 def backend_of(network=NET, **machine):
     options = {"cores": 4, **machine}
-    return SimulatedTaskBackend(EventClock(), {network.name: network}, budget_bytes=10**6, machine=Machine(**options))
+    return SimulatedTaskBackend(EventClock(), {network.name: network}, machine=Machine(**options))
 
 
 def load(layer, copy="net"):

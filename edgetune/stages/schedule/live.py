@@ -71,15 +71,10 @@ class LiveTaskBackend:
         networks: The networks, by name.
         workers: Number of threads.
         answers: Samples and answers.
-        budget: Given the time, returns what may be held.
-        also: Descriptors that end a wait when they can be read: new requests come there.
     """
 
-    def __init__(
-        self, networks: Mapping[str, Runnable], *, workers: int, answers: DataExchange, budget: Callable[[int], int],
-        also: Sequence[int] = (),
-    ) -> None:  # fmt: skip
-        self._networks, self._answers, self._budget, self._also = networks, answers, budget, also
+    def __init__(self, networks: Mapping[str, Runnable], *, workers: int, answers: DataExchange) -> None:
+        self._networks, self._answers = networks, answers
         self._loaded: dict[tuple[str, int], tuple[Runnable, Any]] = {}
         self._begun: dict[int, _Begun] = {}
         self._over: deque[tuple[FinishedTask, Any]] = deque()
@@ -100,10 +95,6 @@ class LiveTaskBackend:
     def now_ns(self) -> int:
         """Return the time since the run began."""
         return time.monotonic_ns() - self._since_ns
-
-    def budget_bytes(self) -> int:
-        """Return the memory budget, bytes."""
-        return self._budget(self.now_ns())
 
     def start(self, task: LayerTask) -> None:
         """Hand a task to a worker's thread."""
@@ -158,7 +149,7 @@ class LiveTaskBackend:
         """Return the tasks that ended; see ``TaskBackend.wait``. A call of ``wake`` ends the wait as well."""
         if not self._over and (until_ns is not None or self._running):
             timeout_s = None if until_ns is None else max(until_ns - self.now_ns(), 0) / NS
-            select.select([self._woken, *self._also], [], [], timeout_s)
+            select.select([self._woken], [], [], timeout_s)
         with contextlib.suppress(BlockingIOError):
             os.read(self._woken, 1 << 10)
         found = []

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from edgetune.errors import EdgetuneError, InfeasibleError, InputError, PartialError
-from edgetune.processes.cgroup import memory_limits
 from edgetune.processes.child import Child
 from edgetune.stages.schedule.cgroups import CgroupFigures, Enforced, MemoryLimit, make_limit
 from edgetune.stages.schedule.executor import Form, environment_of
@@ -25,7 +24,7 @@ from edgetune.stages.schedule.run_inputs import RunInputs
 from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.stages.schedule.weights import drop_cached
 from edgetune.stages.schedule.worker import request_from
-from edgetune.units import NS, format_bytes
+from edgetune.units import format_bytes
 from edgetune.workloads.prepared import Prepared
 
 _WORKER = "edgetune.stages.schedule.worker"
@@ -61,7 +60,6 @@ class LiveOptions:
         workers: Number of tasks that run at once.
         swap_bytes: Of swap beside the limit; ``None`` for as much as the machine has.
         enforce: Whether the kernel is to keep the limit, where it can.
-        outside: Whether requests come from outside while it runs, see ``LiveRun.ask``.
         plan: For a policy that follows one.
     """
 
@@ -72,7 +70,6 @@ class LiveOptions:
     workers: int = 2
     swap_bytes: int | None = None
     enforce: bool = True
-    outside: bool = False
     plan: LayerSchedule | None = None
 
 
@@ -213,7 +210,6 @@ class LiveRun:
             "command": "run", "policy": options.policy, "options": dict(options.options), "form": options.form,
             "workers": options.workers, "limit_bytes": options.limit_bytes,
             "drop_cache": self._limit.enforced != "accounted",
-            "groups": [str(group) for group in memory_limits()], "live": options.outside,
             "plan": None if options.plan is None else asdict(options.plan), "rehearse": self._rehearsal,
             "networks": networks, "requests": list(map(astuple, self._requests)),
         }  # fmt: skip
@@ -258,26 +254,6 @@ class LiveRun:
         if "SIGBUS" in error.message:
             hint = "a file of weights was cut short, or its storage failed, while it was in use: prepare it again"
         return PartialError(f"the run ended early: {error.message}", f"{hint}; rows until then are kept")
-
-    def ask(self, network: str, *, job: str = "", due_s: float | None = None) -> None:
-        """Send one request from outside.
-
-        Args:
-            network: The network.
-            job: Its job.
-            due_s: Its deadline, s from now.
-        """
-        due_ns = None if due_s is None else round(due_s * NS)
-        self._send({"command": "ask", "network": network, "job": job, "due_ns": due_ns})
-
-    def end(self) -> None:
-        """Say that no more will come from outside."""
-        self._send({"command": "end"})
-
-    def _send(self, command: Mapping[str, Any]) -> None:
-        if self._child is None:
-            raise InputError("no run is in progress to take a request", "send requests during the run")
-        self._child.send(command)
 
     def stop(self) -> None:
         """End the run soon: running tasks are finished, other requests abandoned; from any thread or signal handler."""

@@ -52,13 +52,12 @@ class SimulatedTaskBackend:
     Args:
         clock: Tells the time and moves on when the loop waits; other things may happen on it too.
         networks: The networks with their real bytes and times, by name; the loop may assume others.
-        budget_bytes: The initial memory budget.
         machine: The resources that tasks share.
         fault: Why a task fails when it ends; ``None`` where it does not.
     """
 
     def __init__(
-        self, clock: EventClock, networks: Mapping[str, LayeredNetwork], *, budget_bytes: int, machine: Machine,
+        self, clock: EventClock, networks: Mapping[str, LayeredNetwork], *, machine: Machine,
         fault: Callable[[LayerTask], str | None] = lambda _: None,
     ) -> None:  # fmt: skip
         self.memory = MemoryAccounting(networks, maps_weights=None)
@@ -66,7 +65,6 @@ class SimulatedTaskBackend:
         self._clock, self._networks, self._machine, self._fault = clock, networks, machine, fault
         self.peak_bytes = 0
         """The most bytes held at once, those that loading takes beside weights included."""
-        self._budget_bytes = budget_bytes
         self._running: list[_Running] = []
         self._ended: list[FinishedTask] = []
         """Tasks that ended while the loop was busy."""
@@ -82,10 +80,6 @@ class SimulatedTaskBackend:
     def now_ns(self) -> int:
         """Return simulated time, ns."""
         return self._clock.now_ns()
-
-    def budget_bytes(self) -> int:
-        """Return the memory budget, bytes."""
-        return self._budget_bytes
 
     def start(self, task: LayerTask) -> None:
         """Begin a load or an execution."""
@@ -318,11 +312,11 @@ def simulate(
     """
     taken = taken_by(policy, case.networks if case.believed is None else case.believed)
     real = {**taken_by(policy, case.networks), **(case.wholes if policy.whole else {})}
-    backend = SimulatedTaskBackend(EventClock(), real, budget_bytes=case.budget_bytes, machine=case.machine)
+    backend = SimulatedTaskBackend(EventClock(), real, machine=case.machine)
     records: list[Record] = []
     parallelism = Parallelism(case.workers, case.machine.cores, case.machine.streams)
     loop = ScheduleLoop(
-        policy, backend, taken, case.requests, parallelism=parallelism,
+        policy, backend, taken, case.requests, budget_bytes=case.budget_bytes, parallelism=parallelism,
         supervision=Supervision(stopped, on_record=records.append),
     )  # fmt: skip
     killed = None

@@ -41,7 +41,7 @@ class View:
         networks: By name.
         parallelism: Numbers of tasks that run at once.
         shares_weights, maps_weights: See ``policies.policy.SchedulePolicy``.
-        budget_bytes: The initial memory budget; it can shrink while other programs need memory.
+        budget_bytes: The memory budget.
     """
 
     def __init__(

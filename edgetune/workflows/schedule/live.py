@@ -1,21 +1,13 @@
 """Live turns of ``edgetune schedule run``: runs each turn in a process under a memory limit, and returns its rows."""
 
-import contextlib
-import select
-import threading
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from edgetune.artifacts.jobs import Job
 from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.timeline import TimelineRow
-from edgetune.errors import DeviceError, InputError, PartialError
-from edgetune.serving.sources import LineArrivals
+from edgetune.errors import DeviceError, PartialError
 from edgetune.stages.schedule.budget import UNSTEADY_BYTES
-from edgetune.stages.schedule.jobs import networks_of
 from edgetune.stages.schedule.live_run import LiveFigures, LiveNetwork, LiveOptions, LiveRun
 from edgetune.stages.schedule.plan import LayerSchedule
 from edgetune.stages.schedule.policies import PolicyChoice
@@ -27,9 +19,6 @@ from edgetune.stages.schedule.timeline import timeline_rows
 from edgetune.workflows.reporting import OnAdvance, Stopping
 from edgetune.workflows.schedule.plan import SchedulePlan, plan_figures, planned
 from edgetune.workflows.schedule.turns import TurnResult, keep, unanswered
-
-_LOOK_S = 0.1
-"""Time between looks whether the run has begun or ended."""
 
 
 class LiveRunner:
@@ -47,8 +36,8 @@ class LiveRunner:
         """By policy and requests: a search takes long."""
 
     def total(self, requests: Sequence[Request]) -> int | None:
-        """See ``TurnRunner``; of lines that come from outside the number is unknown."""
-        return len(requests) or None
+        """See ``TurnRunner``."""
+        return len(requests)
 
     def run(
         self, policy: PolicyChoice, turn: int, requests: Sequence[Request], stopping: Stopping,
@@ -64,21 +53,19 @@ class LiveRunner:
         stopping.act = run.stop
         records: list[Record] = []
         failure, killed_s = None, 0.0
-        fed = nullcontext() if plan.live is None else feeding(run, plan.live, (plan.seed, turn), plan.until_s)
         networks = taken_by(policy.make(), self._believed)
 
         def rows_of(some: Sequence[Record]) -> list[TimelineRow]:
             return timeline_rows(some, networks, policy=policy.words, turn=turn)
 
         try:
-            with fed:
-                for record in run.records():
-                    if not records:
-                        self._require_limit(run)
-                    records.append(record)
-                    if advance is not None and isinstance(record, RequestRecord):
-                        advance(1, policy.words)
-                    keep(self._rows, rows_of([record]), flush=False)
+            for record in run.records():
+                if not records:
+                    self._require_limit(run)
+                records.append(record)
+                if advance is not None and isinstance(record, RequestRecord):
+                    advance(1, policy.words)
+                keep(self._rows, rows_of([record]), flush=False)
         except PartialError as error:
             failure = error
             killed_s = max((row.finished_s for row in rows_of(records)), default=0.0)
@@ -131,7 +118,7 @@ class LiveRunner:
         ]
         options = LiveOptions(
             policy.name, plan.limit_bytes, policy.options, policy.form, plan.workers, plan.swap_bytes,
-            enforce=plan.opts.limit != "accounted", outside=plan.live is not None, plan=found,
+            enforce=plan.opts.limit != "accounted", plan=found,
         )  # fmt: skip
         return LiveRun(networks, requests, options, self._inputs)
 
@@ -173,40 +160,3 @@ def enforced_by(policies: Iterable[Sequence[Mapping[str, Any]]]) -> dict[str, st
     reason = weakest.get("not_enforced_for")
     return {"enforced_by": weakest["enforced_by"], **({} if reason is None else {"not_enforced_for": reason})}
 
-
-@contextmanager
-def feeding(run: LiveRun, job: Job, seed: Sequence[int], until_s: float | None) -> Iterator[None]:
-    """Send a run one request, or one per network, for every input line until the input, count or time ends.
-
-    Args:
-        run: The run that accepts external requests.
-        job: The job of the requests.
-        seed: Seed of the choice of networks.
-        until_s: Time limit for lines, s; ``None`` waits until the input ends.
-    """
-    over = threading.Event()
-    thread = threading.Thread(target=_feed, args=(run, job, seed, until_s, over), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-def _feed(run: LiveRun, job: Job, seed: Sequence[int], until_s: float | None, over: threading.Event) -> None:
-    while run.figures.base_bytes is None and not over.is_set():
-        time.sleep(_LOOK_S)
-    lines, chosen, arrived, begun_s = LineArrivals(), networks_of(job, seed), 0, time.monotonic()
-    with contextlib.suppress(InputError):  # the run has ended, and needs no more requests
-        with contextlib.suppress(OSError):  # standard input was closed, or cannot be read: no more will come
-            while not (over.is_set() or lines.ended) and (job.count is None or arrived < job.count):
-                if until_s is not None and time.monotonic() - begun_s >= until_s:
-                    break
-                select.select([lines], [], [], _LOOK_S)
-                for _ in lines.take(time.monotonic_ns())[: None if job.count is None else job.count - arrived]:
-                    lines.answered([arrived], 0)
-                    arrived += 1
-                    for network in next(chosen):
-                        run.ask(network, job=job.name, due_s=job.deadline_s)
-        run.end()

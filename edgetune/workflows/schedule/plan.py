@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from edgetune.artifacts.jobs import MOST_WORKERS, Job, Jobs
+from edgetune.artifacts.jobs import MOST_WORKERS, Jobs
 from edgetune.choices import choose
 from edgetune.errors import InputError
 from edgetune.processes.user_folders import prepared_folder
 from edgetune.stages.schedule.best_schedule import best_schedule, require_ortools
 from edgetune.stages.schedule.costs import SAFETY, Host, with_safety, with_times_of
-from edgetune.stages.schedule.jobs import check_tasks, live_jobs, requests_of
+from edgetune.stages.schedule.jobs import check_tasks, requests_of
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem
 from edgetune.stages.schedule.policies import PolicyChoice, choose_policies
@@ -46,7 +46,6 @@ class SchedulePlan:
         until_s: End of arrivals, s; ``None`` if jobs end by themselves.
         safety: Safety factor of the runtime on bytes and times of layers.
         plan_within_s: Time limit of the search for the best schedule, for a policy that follows one, s.
-        live: The job whose arrivals are lines of standard input; ``None`` without one.
         target: The output of the timeline.
     """
 
@@ -61,7 +60,6 @@ class SchedulePlan:
     until_s: float | None
     safety: float
     plan_within_s: float
-    live: Job | None
     target: Target
 
     @property
@@ -111,7 +109,6 @@ def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
     swap_bytes = _swap_bytes(opts)
     plan_within_s = parse_time_s(opts.time_limit, what="--time-limit")
     until_s = None if opts.duration is None else parse_time_s(opts.duration, what="--duration")
-    live = _live(opts, jobs, len(policies))
     check_plot(opts.plot, opts.view, "timeline")
     target = _target(opts, jobs, reporter)
     folder = Path(opts.prepared) if opts.prepared is not None else prepared_folder()
@@ -119,14 +116,12 @@ def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
         scenario = known_networks(
             jobs, opts.costs, folder, simulate=opts.simulate, limit_bytes=limit_bytes, reporter=reporter
         )
-    if live is None:
-        _check_times(policies, scenario)
+    _check_times(policies, scenario)
     seed, workers = jobs.seed if opts.seed is None else opts.seed, opts.workers or jobs.workers
     if workers > MOST_WORKERS:
         raise InputError(f"there are to be {workers} workers, at most {MOST_WORKERS} can be", "e.g. 2")
     return SchedulePlan(
-        opts, jobs, scenario, policies, limit_bytes, swap_bytes, workers, seed, until_s, safety, plan_within_s, live,
-        target,
+        opts, jobs, scenario, policies, limit_bytes, swap_bytes, workers, seed, until_s, safety, plan_within_s, target,
     )  # fmt: skip
 
 
@@ -155,27 +150,6 @@ def memory_limit_bytes(words: str | float | None, file: str, jobs: Jobs) -> int:
     if limit_bytes is None:
         raise InputError(f"{file} has no memory budget", "add --memory 512MiB, or write memory: 512MiB into it")
     return limit_bytes
-
-
-def _live(opts: ScheduleOptions, jobs: Jobs, policies: int) -> Job | None:
-    """Return the job whose arrivals are lines of standard input, which is read once and in real time.
-
-    Raises:
-        InputError: several turns or jobs would read it, it carries the jobs, or the run is simulated.
-    """
-    live = live_jobs(jobs.jobs)
-    if not live:
-        return None
-    if opts.jobs == "-":
-        message = f"standard input cannot be both the jobs and the requests of {live[0].name}"
-        raise InputError(message, "give the jobs as a file")
-    if opts.simulate:
-        message = f"requests of {live[0].name} come line by line in real time, and a simulation has none"
-        raise InputError(message, "write arrivals: trace:FILE")
-    if policies * opts.turns > 1:
-        message = f"standard input is read once, and {policies * opts.turns} turns are to answer it"
-        raise InputError(message, "name one policy and one turn, or write arrivals: trace:FILE")
-    return live[0]
 
 
 def _safety(opts: ScheduleOptions) -> float:
