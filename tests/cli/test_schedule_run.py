@@ -237,4 +237,3 @@ def test_a_signal_ends_a_simulation_between_events_and_what_there_was_is_written
     rows = io.read(Timeline, "t.parquet").rows
     assert {row.policy for row in rows} == {"fcfs"}
     assert {row.reason for row in rows if row.status == "abandoned"} == {"the run was stopped"}
-

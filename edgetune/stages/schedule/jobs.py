@@ -175,4 +175,3 @@ def networks_of(job: Job, seed: Sequence[int]) -> Iterator[tuple[str, ...]]:
     while True:
         places = rng.permutation(len(job.networks))[: int(rng.integers(least, most + 1))].tolist()
         yield tuple(job.networks[place] for place in sorted(places))
-

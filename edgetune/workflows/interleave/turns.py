@@ -21,14 +21,7 @@ from edgetune.stages.interleave.live import LiveMinibatchBackend
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop, SharingOverhead, Watcher
 from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.policies.policy import guard_ns
-from edgetune.stages.interleave.recorded import RecordedRun, Recorder
-from edgetune.stages.interleave.simulated import (
-    Overhead,
-    SimulatedDevice,
-    SimulatedMinibatchBackend,
-    Slowdown,
-    resampled,
-)  # fmt: skip
+from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend, Slowdown, resampled
 from edgetune.stages.roofline.measure import idle_run
 from edgetune.stats import median, percentile
 from edgetune.units import NS, format_duration, format_si, parse_time_s
@@ -212,21 +205,13 @@ class Turns:
         self._opts, self._device, self._reporter = setup.opts, setup.device, setup.reporter
         self._outcome = InterleaveResult()
         self._stopping = Stopping()
-        simulates = any(engine.simulated for engine in setup.engines)
-        self._records = simulates and not self._opts.adapt
-        """Whether managed runs are recorded for simulations of later ones: in one mode, at the same batch sizes."""
         self._kept_of = next((engine for engine in setup.engines if not engine.simulated), None)
         self._overheads: dict[str, list[SharingOverhead]] = {}
-        self._recorded: RecordedRun | None = None
-        """Durations of the managed run of the turn before; ``None`` in the first turn."""
-        self._newest: RecordedRun | None = None
-        """Durations of the last managed run."""
 
     def run(self) -> InterleaveResult:
         """Run the engines in alternation, the given number of turns; a signal stops them after the current minibatch.
 
-        A simulation beside a managed run takes the durations of the managed run of the turn before, in the first turn
-        those of the measured points. The result has all rows, also after an error or a signal.
+        The result has all rows, also after an error or a signal.
         """
         try:
             with noting_signals(self._reporter, "the minibatch that runs") as self._stopping:
@@ -236,7 +221,6 @@ class Turns:
                     for engine in sorted(order, key=lambda engine: engine.simulated):
                         if self._stopping.number is None:
                             self._one(engine, turn)
-                    self._recorded = self._newest
         except BaseException as error:
             self._outcome.failure = error
         self._outcome.stopped_by = self._stopping.number
@@ -254,8 +238,6 @@ class Turns:
 
     def _one(self, engine: Engine, turn: int) -> None:
         named = f"{engine.name}, turn {turn + 1}" if turn else engine.name
-        if engine.simulated and self._recorded is not None and _orders(engine, self._opts.policy):
-            named += f", from the times of turn {turn}"
         self._reporter.info(f"{named}: {format_duration(self._setup.duration_s)}")
         with ExitStack() as stack:
             if engine.simulated:
@@ -264,16 +246,13 @@ class Turns:
                 self._live(engine, turn, stack)
 
     def _simulated_backend(self, engine: Engine) -> SimulatedMinibatchBackend:
-        planned, clock, recorded = self._planned, EventClock(), self._recorded
+        planned = self._planned
         model = PointModel(self._device, planned, self._setup.measure)
         durations = resampled(model.times_ns, self._opts.seed)
         slowdown = slowdown_of(self._device.contention.get(engine.shares), planned.tenants, self._opts.seed)
-        overhead: int | Overhead = 0
-        if recorded is not None and _orders(engine, self._opts.policy):
-            durations, overhead = recorded.durations(clock, durations), recorded.overhead(clock)
         power_w = model.power_w if model.knows_power else None
-        device = SimulatedDevice(durations, overhead, planned.mode, power_w=power_w, slowdown=slowdown)
-        return SimulatedMinibatchBackend(clock, planned.tenants, device)
+        device = SimulatedDevice(durations, mode=planned.mode, power_w=power_w, slowdown=slowdown)
+        return SimulatedMinibatchBackend(EventClock(), planned.tenants, device)
 
     def _guard_ns(self) -> int:
         """Return the safety margin before deadlines, ns; on a simulated device only for rounding."""
@@ -312,9 +291,8 @@ class Turns:
         sources = self._sources(begin_ns, end_ns, turn)
         if isinstance(backend, LiveMinibatchBackend):
             backend.listen({name: source for name, source in sources.items() if isinstance(source, LineArrivals)})
-        recorder = Recorder(backend) if engine.name == "managed" and self._records else None
         ending = EngineTurn(engine.name, end_ns, turn, lambda: self._stopping.number is not None, begin_ns)
-        loop = InterleaveLoop(ending, recorder or backend, policy, self._planned.tenants, sources, watchers=watchers)
+        loop = InterleaveLoop(ending, backend, policy, self._planned.tenants, sources, watchers=watchers)
         live = isinstance(backend, LiveMinibatchBackend)
         timing = self._reporter.timing(engine.name, self._setup.duration_s) if live else nullcontext()
         try:
@@ -333,7 +311,6 @@ class Turns:
         ]
         self._outcome.notes += [note_of_probes(loop, name, times_s) for name, times_s in loop.probed.items()]
         self._keep_overhead(engine.name, loop)
-        self._newest = self._newest if recorder is None else recorder.recorded()
 
     def _sources(self, begin_ns: int, end_ns: int, turn: int) -> dict[str, ArrivalSource]:
         """Return the requests of every tenant; every engine gets the same requests in a turn."""

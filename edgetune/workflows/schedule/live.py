@@ -48,7 +48,7 @@ class LiveRunner:
         Raises:
             InputError, InfeasibleError, DeviceError: the plan cannot run.
         """
-        plan, found = self._plan, self._planned(policy, requests)
+        found = self._planned(policy, requests)
         run = self._run_of(policy, requests, found)
         stopping.act = run.stop
         records: list[Record] = []
@@ -159,4 +159,3 @@ def enforced_by(policies: Iterable[Sequence[Mapping[str, Any]]]) -> dict[str, st
     weakest = next((turn for turn in turns if turn["enforced_by"] == "accounted"), turns[0])
     reason = weakest.get("not_enforced_for")
     return {"enforced_by": weakest["enforced_by"], **({} if reason is None else {"not_enforced_for": reason})}
-

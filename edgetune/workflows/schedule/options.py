@@ -31,9 +31,6 @@ class ScheduleOptions:
             ("--policy", "-p"), metavar="LIST",
         ),
     ] = None  # fmt: skip
-    variant: Annotated[
-        str | None, Option("Variant of the policies that have it, e.g. code for masa.", metavar="NAME")
-    ] = None
     simulate: Annotated[bool, Option("Simulate with the measured costs of layers.", ("--simulate",), "Where")] = False
     memory: _Memory = None
     workers: _Workers = None

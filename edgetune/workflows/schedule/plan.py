@@ -99,7 +99,7 @@ def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
         DeviceError: ONNX Runtime is missing, or OR-Tools where a policy needs it.
     """
     jobs = read_located_jobs(opts.jobs)
-    policies = choose_policies(opts.policy or jobs.policy, opts.variant)
+    policies = choose_policies(opts.policy or jobs.policy)
     if any(each.policy.plans_ahead for each in policies):
         require_ortools()
     choose(opts.limit, LIMITS, what="limit")
