@@ -29,9 +29,8 @@ from edgetune.errors import InputError
 from edgetune.stages.interleave.summary import summarise
 from edgetune.workflows.interleave import turns
 from edgetune.workflows.interleave.options import InterleaveOptions
-from edgetune.workflows.interleave.plan_workloads import workloads_of
 from edgetune.workflows.interleave.points import TenantMeasurements, measure_shared
-from edgetune.workflows.interleave.tenants import TenantSpec, tenants_of_options
+from edgetune.workflows.interleave.tenants import TenantSpec, tenants_of_options, tenants_of_plan
 from edgetune.workflows.interleave.turns import Turns
 from edgetune.workflows.report.run import compared
 from edgetune.workloads.resolve import resolve
@@ -458,7 +457,7 @@ def test_a_plan_from_two_tables_names_both_files(edgetune, there):
     tables = ("train.parquet", "infer.parquet")
     assert edgetune("search", *tables, "--kind", "train+infer", *ANSWERS, "-q", "-o", "tables.yaml").code == 0
     plan = read(Plan, "tables.yaml")
-    assert {task: each.path for task, each in workloads_of(plan).items()} == {
+    assert {task: each.planned.path for task, each in tenants_of_plan(plan).items()} == {
         "infer": str(there / "small.onnx"), "train": str(there / "train.py"),
     }  # fmt: skip
     ended = edgetune("interleave", "tables.yaml", *RUN)
@@ -473,7 +472,7 @@ def test_two_inference_tables_make_a_plan_that_runs_both(edgetune, there):
         assert edgetune("profile", f"{file}.onnx", *words).code == 0
     tables = ("small.parquet", "second.parquet", "--kind", "infer+infer", "--background", "second")
     assert edgetune("search", *tables, *ANSWERS, "-q", "-o", "answers.yaml").code == 0
-    assert {role: each.path for role, each in workloads_of(read(Plan, "answers.yaml")).items()} == {
+    assert {role: each.planned.path for role, each in tenants_of_plan(read(Plan, "answers.yaml")).items()} == {
         "infer": str(there / "small.onnx"), "background": str(there / "second.onnx"),
     }  # fmt: skip
     ended = edgetune("interleave", "answers.yaml", *RUN)

@@ -230,21 +230,8 @@ def test_a_dry_run_counts_what_the_runtime_takes_and_refuses_what_the_run_would(
         assert ended.code == 0, ended.err
 
 
-def test_the_optimum_is_planned_before_the_clock_starts(edgetune, folder):
-    pytest.importorskip("ortools")
-    refused = edgetune(*RUN, "--policy", "reuse,optimum", "--quiet")
-    assert_two_lines(refused, 2)
-    assert edgetune("schedule", "profile", "prepared", "-o", "costs.parquet", "--repeats", "1", "--quiet").code == 0
-    words = (*RUN, "--costs", "costs.parquet", "--policy", "optimum,reuse", "--turns", "4", "--time-limit", "100ms")
-    ended = edgetune(*words)
-    assert ended.code == 0, ended.err
-    timeline = io.read(Timeline, "t.parquet")
-    plans = [turn["plan"] for turn in timeline.header.conditions["policies"]["optimum"]]
-    assert len(plans) == 4
-    assert all(0 < plan["bound_s"] <= plan["value_s"] < plan["took_s"] for plan in plans)
-    assert len({plan["bound_s"] for plan in plans}) == 1
-    first_s = [min(r.started_s for r in timeline.rows if r.event == "load" and r.turn == turn) for turn in range(4)]
-    assert max(first_s) < min(plan["took_s"] for plan in plans), "nobody thinks while the clock runs"
+def test_the_optimum_is_simulated_only(edgetune, folder):
+    assert_two_lines(edgetune(*RUN, "--policy", "reuse,optimum", "--quiet"), 2)
 
 
 def made_by_another_runtime(folder):

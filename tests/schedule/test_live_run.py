@@ -64,12 +64,12 @@ def test_a_run_stays_within_its_limit(prepared: dict[str, Prepared], inputs: Run
     assert {task.kind for task in tasks} == {"load", "execute", "unload"}
     assert all(task.resident_bytes for task in tasks)
     assert isinstance(records[0], BudgetRecord)
-    if figures.enforced != "accounted":
+    if figures.enforced_by != "accounted":
         assert figures.group.peak_bytes is not None
         assert 16 * MIB < figures.group.peak_bytes <= LIMIT
         assert figures.group.kills == 0
     else:
-        assert figures.reason
+        assert figures.not_enforced_for
 
 
 @pytest.mark.parametrize("form", ["external"])
@@ -80,7 +80,7 @@ def test_whole_networks_run_in_both_forms_and_only_the_runtime_keeps_the_limit_b
     run = LiveRun(of(prepared, "wide"), [Request(0, "wide", 0)], options, inputs)
     records = list(run.records())
     assert [r.kind for r in records if isinstance(r, TaskRecord)] == ["load", "execute", "unload"]
-    assert run.figures.enforced == "accounted"
+    assert run.figures.enforced_by == "accounted"
 
 
 def test_a_process_killed_at_its_limit_is_reported_as_such_and_rows_are_kept(
@@ -199,8 +199,8 @@ def test_a_budget_below_the_hungriest_layer_names_the_smallest_that_works(
     options = LiveOptions("linear", LIMIT, enforce=enforce)
     ample = LiveRun(of(prepared, "wide"), [Request(0, "wide", 0)], options, inputs)
     list(ample.records())
-    if enforce and ample.figures.enforced == "accounted":
-        pytest.skip(f"no control group can be made here: {ample.figures.reason}")
+    if enforce and ample.figures.enforced_by == "accounted":
+        pytest.skip(f"no control group can be made here: {ample.figures.not_enforced_for}")
     assert ample.figures.base_bytes is not None
     options = replace(options, limit_bytes=ample.figures.base_bytes + 12 * MIB)  # a layer has 16
     run = LiveRun(of(prepared, "wide"), [Request(0, "wide", 0)], options, inputs)

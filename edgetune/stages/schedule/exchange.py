@@ -47,7 +47,7 @@ def read_sample(folder: Path, count: int) -> list[Any]:
 
 
 class Exchange:
-    """Samples and answers of the networks of a run; ``live.DataExchange``.
+    """Samples and answers of the networks of a run.
 
     Args:
         folders: The folder of each network's files.
@@ -62,7 +62,11 @@ class Exchange:
         self._samples: dict[str, Arrays] = {}
 
     def sample(self, request: int, network: str) -> Arrays:
-        """Return the arrays that a request feeds to its network."""
+        """Return the arrays that a request feeds to its network; called once, by a worker.
+
+        Raises:
+            EdgetuneError: no sample can be made or read.
+        """
         tensors = self._prepared[network].inputs
         handler = self._handlers.get(network)
         if handler is not None and handler.inputs is not None:
@@ -73,7 +77,7 @@ class Exchange:
         return self._samples[network]
 
     def take(self, request: int, network: str, outputs: Arrays) -> None:
-        """Give an answer to the handler, where there is one."""
+        """Give an answer to the handler, where there is one; called in the loop's thread, before the next task."""
         handler = self._handlers.get(network)
         if handler is not None and handler.outputs is not None:
             handler.outputs(request, None, {name: _of_sample(array) for name, array in outputs.items()})

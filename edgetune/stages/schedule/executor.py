@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from edgetune.errors import InputError
 from edgetune.stages.schedule.weights import MappedWeights, drop_cached
@@ -24,50 +24,6 @@ from edgetune.workloads.prepared import Prepared, PreparedLayer
 
 Values = Mapping[str, Any]
 """ONNX Runtime's values (``OrtValue``) by the name of the tensor."""
-
-
-class Runnable(Protocol):
-    """A network whose layers can be loaded, executed and unloaded; every function may be called from any thread."""
-
-    @property
-    def inputs(self) -> Sequence[str]:
-        """Names of what the network takes."""
-        ...
-
-    @property
-    def outputs(self) -> Sequence[str]:
-        """Names of what it answers."""
-        ...
-
-    @property
-    def reads(self) -> Sequence[Sequence[str]]:
-        """Names of what each layer reads: inputs of the network, and outputs of other layers."""
-        ...
-
-    def load(self, layer: int) -> Any:
-        """Bring a layer's weights into memory and return what holds them there.
-
-        Raises:
-            InputError: its storage fails, or a file is not what was prepared.
-        """
-        ...
-
-    def execute(self, layer: int, loaded: Any, values: Values) -> Values:
-        """Return a layer's outputs.
-
-        Args:
-            layer: Index in the network.
-            loaded: From ``load``; ``None`` for a layer without weights.
-            values: The tensors that it reads.
-
-        Raises:
-            InputError: ONNX Runtime fails.
-        """
-        ...
-
-    def unload(self, loaded: Any) -> None:
-        """Give back what ``load`` returned."""
-        ...
 
 
 class LoadedLayer:
@@ -104,7 +60,9 @@ class SharedWeights:
 
 
 class PreparedLayers:
-    """A prepared network, a ``Runnable`` of its layers; making it makes all sessions, half a millisecond each.
+    """A prepared network whose layers are loaded, executed and unloaded, from any thread.
+
+    Making it makes all sessions, half a millisecond each.
 
     Args:
         prepared: The folder.
@@ -215,7 +173,7 @@ FORMS: tuple[Form, ...] = get_args(Form)
 
 
 class WholeNetwork:
-    """A network of one layer, a ``Runnable``.
+    """A network of one layer, like ``PreparedLayers``.
 
     Args:
         prepared: Its folder.
@@ -268,6 +226,8 @@ def _options(form: Form) -> Any:
         options.add_session_config_entry("session.disable_prepacking", "1")
     return options
 
+
+Runnable = PreparedLayers | WholeNetwork
 
 _EXACT_HEAP = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
 """Activations go back to the system as soon as they are freed, instead of up to 64 MB when the C library sees fit

@@ -16,33 +16,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from edgetune.errors import EdgetuneError
+from edgetune.stages.schedule.exchange import Exchange
 from edgetune.stages.schedule.executor import Runnable, Values, one_line
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.tasks import FinishedTask, LayerTask
 from edgetune.units import NS
-
-
-class DataExchange(Protocol):
-    """Makes the samples that networks are fed and takes their answers."""
-
-    def sample(self, request: int, network: str) -> Mapping[str, Any]:
-        """Return the arrays that a request feeds to its network, by input; called once, by a worker.
-
-        Raises:
-            EdgetuneError: no sample can be made or read.
-        """
-        ...
-
-    def take(self, request: int, network: str, outputs: Mapping[str, Any]) -> None:
-        """Take an answer, arrays by output; called in the loop's thread, before the next task.
-
-        Raises:
-            EdgetuneError: the answer cannot be written or handled; the request has failed then.
-        """
-        ...
 
 
 @dataclass(slots=True)
@@ -73,7 +54,7 @@ class LiveTaskBackend:
         answers: Samples and answers.
     """
 
-    def __init__(self, networks: Mapping[str, Runnable], *, workers: int, answers: DataExchange) -> None:
+    def __init__(self, networks: Mapping[str, Runnable], *, workers: int, answers: Exchange) -> None:
         self._networks, self._answers = networks, answers
         self._loaded: dict[tuple[str, int], tuple[Runnable, Any]] = {}
         self._begun: dict[int, _Begun] = {}

@@ -18,7 +18,6 @@ from edgetune.processes.child import Child
 from edgetune.stages.schedule.cgroups import CgroupFigures, Enforced, MemoryLimit, make_limit
 from edgetune.stages.schedule.executor import Form, environment_of
 from edgetune.stages.schedule.network import LayeredNetwork
-from edgetune.stages.schedule.plan import LayerSchedule
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.run_inputs import RunInputs
 from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord, TaskRecord
@@ -60,7 +59,6 @@ class LiveOptions:
         workers: Number of tasks that run at once.
         swap_bytes: Of swap beside the limit; ``None`` for as much as the machine has.
         enforce: Whether the kernel is to keep the limit, where it can.
-        plan: For a policy that follows one.
     """
 
     policy: str
@@ -70,7 +68,6 @@ class LiveOptions:
     workers: int = 2
     swap_bytes: int | None = None
     enforce: bool = True
-    plan: LayerSchedule | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +75,8 @@ class LiveFigures:
     """The figures of a run besides its records.
 
     Args:
-        enforced: The mechanism that kept the limit.
-        reason: Why the kernel did not.
+        enforced_by: The mechanism that kept the limit.
+        not_enforced_for: Why the kernel did not.
         group: The kernel's counts of its control group.
         base_bytes: Memory of the process before any load, as its control group counts it, else pages of libraries
             included.
@@ -90,8 +87,8 @@ class LiveFigures:
         decisions, decisions_s: Number of decisions of the policy, and their total duration, s.
     """
 
-    enforced: Enforced
-    reason: str | None
+    enforced_by: Enforced
+    not_enforced_for: str | None
     group: CgroupFigures
     base_bytes: int | None = None
     budget_bytes: int | None = None
@@ -210,8 +207,7 @@ class LiveRun:
             "command": "run", "policy": options.policy, "options": dict(options.options), "form": options.form,
             "workers": options.workers, "limit_bytes": options.limit_bytes,
             "drop_cache": self._limit.enforced != "accounted",
-            "plan": None if options.plan is None else asdict(options.plan), "rehearse": self._rehearsal,
-            "networks": networks, "requests": list(map(astuple, self._requests)),
+            "rehearse": self._rehearsal, "networks": networks, "requests": list(map(astuple, self._requests)),
         }  # fmt: skip
 
     def _files(self, prepared: Prepared) -> list[str]:

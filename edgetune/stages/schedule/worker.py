@@ -76,14 +76,12 @@ class _Run:
         from edgetune.serving.clock import Supervision
         from edgetune.stages.schedule.live import LiveTaskBackend
         from edgetune.stages.schedule.loop import ScheduleLoop
-        from edgetune.stages.schedule.plan import schedule_from
         from edgetune.stages.schedule.policies import POLICIES
         from edgetune.stages.schedule.policies.policy import taken_by
         from edgetune.stages.schedule.state import Parallelism
 
         command = self._command
-        plan = {} if command["plan"] is None else {"plan": schedule_from(command["plan"])}
-        policy = POLICIES[command["policy"]](**command["options"], **plan)
+        policy = POLICIES[command["policy"]](**command["options"])
         runnables, answers = _open_networks(command)
         backend = LiveTaskBackend(runnables, workers=command["workers"], answers=answers)
         networks = taken_by(policy, {network.name: network for network in map(network_from, command["networks"])})

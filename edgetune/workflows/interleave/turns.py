@@ -1,12 +1,13 @@
 """Runs the engines of ``edgetune interleave`` in turns: makes backends, runs their loops, and keeps the rows."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 
 from edgetune import limits
 from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.repeats import mean_minibatch_s
 from edgetune.artifacts.rows_file import RowsFile
@@ -14,6 +15,7 @@ from edgetune.artifacts.run import RunRow
 from edgetune.devices.device import Contention, Device, ModelSource
 from edgetune.errors import InputError
 from edgetune.processes.families import without_collections
+from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import ArrivalSource, LineArrivals
 from edgetune.stages.interleave.backend import Engine, Inference, LiveTenant, Tenant
@@ -21,6 +23,7 @@ from edgetune.stages.interleave.live import LiveMinibatchBackend
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop, SharingOverhead, Watcher
 from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.policies.policy import guard_ns
+from edgetune.stages.interleave.power import Budgets
 from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend, Slowdown, resampled
 from edgetune.stages.roofline.measure import idle_run
 from edgetune.stats import median, percentile
@@ -33,7 +36,8 @@ from edgetune.workflows.interleave.planning import (
     power_watcher,
     replanner,
 )
-from edgetune.workflows.interleave.points import Measuring, apply_mode
+from edgetune.workflows.interleave.points import Measuring, TenantMeasurements, apply_mode
+from edgetune.workflows.output import Target
 from edgetune.workflows.reporting import Reporter, Stopping, noting_signals
 
 
@@ -171,14 +175,36 @@ class Keeper(Watcher):
 
 
 @dataclass(frozen=True, slots=True)
-class InterleaveSetup:
-    """The options, device, engines and measuring of a run."""
+class InterleaveRequest:
+    """A requested run, before any measurement.
+
+    Args:
+        opts: The options as given.
+        reporter: Receives progress.
+        device: Where to run.
+        engines: The engines in the order of comparison.
+        measure: Measures points that no table has.
+        plan: The plan to follow; ``None`` without one.
+        target: The output of the run.
+        budgets: Power budgets; ``None`` without one.
+        known: The tenants, with the rows of tables and of the plan.
+        specs: The arrival process of each tenant.
+        modes: The modes to choose from.
+        points: The points to measure first, by tenant.
+    """
 
     opts: InterleaveOptions
     reporter: Reporter
     device: Device
     engines: Sequence[Engine]
     measure: Measuring
+    plan: Plan | None
+    target: Target
+    budgets: Budgets | None
+    known: Sequence[TenantMeasurements]
+    specs: Mapping[str, ArrivalSpec]
+    modes: Sequence[Mode]
+    points: Mapping[str, Sequence[Point]]
 
     @property
     def simulated(self) -> bool:
@@ -195,17 +221,17 @@ class Turns:
     """Runs engines on a device or in simulated time.
 
     Args:
-        setup: The device, engines and options; the caller restores the device's mode.
+        request: The device, engines and options; the caller restores the device's mode.
         planned: The job.
         rows: The file that keeps rows during the run; ``None`` keeps them in memory only.
     """
 
-    def __init__(self, setup: InterleaveSetup, planned: InterleaveJob, rows: RowsFile | None = None) -> None:
-        self._setup, self._planned, self._rows = setup, planned, rows
-        self._opts, self._device, self._reporter = setup.opts, setup.device, setup.reporter
+    def __init__(self, request: InterleaveRequest, planned: InterleaveJob, rows: RowsFile | None = None) -> None:
+        self._request, self._planned, self._rows = request, planned, rows
+        self._opts, self._device, self._reporter = request.opts, request.device, request.reporter
         self._outcome = InterleaveResult()
         self._stopping = Stopping()
-        self._kept_of = next((engine for engine in setup.engines if not engine.simulated), None)
+        self._kept_of = next((engine for engine in request.engines if not engine.simulated), None)
         self._overheads: dict[str, list[SharingOverhead]] = {}
 
     def run(self) -> InterleaveResult:
@@ -217,7 +243,7 @@ class Turns:
             with noting_signals(self._reporter, "the minibatch that runs") as self._stopping:
                 for turn in range(self._opts.turns):
                     self._report_contention()
-                    order = self._setup.engines[:: -1 if turn % 2 else 1]
+                    order = self._request.engines[:: -1 if turn % 2 else 1]
                     for engine in sorted(order, key=lambda engine: engine.simulated):
                         if self._stopping.number is None:
                             self._one(engine, turn)
@@ -230,7 +256,7 @@ class Turns:
         """Report how the simulated engines of the turn that begins have tenants slow each other down."""
         if len(self._planned.tenants) < 2 or self._stopping.number is not None:
             return
-        for engine in self._setup.engines:
+        for engine in self._request.engines:
             if engine.simulated and not _orders(engine, self._opts.policy):
                 known = self._device.contention.get(engine.shares)
                 source = "equal time slices, for no pair was measured" if known is None else known.source
@@ -238,7 +264,7 @@ class Turns:
 
     def _one(self, engine: Engine, turn: int) -> None:
         named = f"{engine.name}, turn {turn + 1}" if turn else engine.name
-        self._reporter.info(f"{named}: {format_duration(self._setup.duration_s)}")
+        self._reporter.info(f"{named}: {format_duration(self._request.duration_s)}")
         with ExitStack() as stack:
             if engine.simulated:
                 self._loop(engine, turn, self._simulated_backend(engine), stack)
@@ -247,7 +273,7 @@ class Turns:
 
     def _simulated_backend(self, engine: Engine) -> SimulatedMinibatchBackend:
         planned = self._planned
-        model = PointModel(self._device, planned, self._setup.measure)
+        model = PointModel(self._device, planned, self._request.measure)
         durations = resampled(model.times_ns, self._opts.seed)
         slowdown = slowdown_of(self._device.contention.get(engine.shares), planned.tenants, self._opts.seed)
         power_w = model.power_w if model.knows_power else None
@@ -286,7 +312,7 @@ class Turns:
         policy = POLICIES.find(self._opts.policy or engine.policy)(guard_ns=self._guard_ns())
         made = self._watchers(backend, stack)
         begin_ns = backend.now_ns()  # requests arrive from now on: what takes long is done
-        end_ns = begin_ns + round(self._setup.duration_s * NS)
+        end_ns = begin_ns + round(self._request.duration_s * NS)
         watchers = [*(make(begin_ns) for make in made), *([] if self._rows is None else [Keeper(self._rows)])]
         sources = self._sources(begin_ns, end_ns, turn)
         if isinstance(backend, LiveMinibatchBackend):
@@ -294,7 +320,7 @@ class Turns:
         ending = EngineTurn(engine.name, end_ns, turn, lambda: self._stopping.number is not None, begin_ns)
         loop = InterleaveLoop(ending, backend, policy, self._planned.tenants, sources, watchers=watchers)
         live = isinstance(backend, LiveMinibatchBackend)
-        timing = self._reporter.timing(engine.name, self._setup.duration_s) if live else nullcontext()
+        timing = self._reporter.timing(engine.name, self._request.duration_s) if live else nullcontext()
         try:
             with without_collections(), timing:  # rows are many and long-lived: looking through them holds requests up
                 loop.run()

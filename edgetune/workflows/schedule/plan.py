@@ -100,7 +100,9 @@ def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
     """
     jobs = read_located_jobs(opts.jobs)
     policies = choose_policies(opts.policy or jobs.policy)
-    if any(each.policy.plans_ahead for each in policies):
+    if ahead := [each.words for each in policies if each.policy.plans_ahead]:
+        if not opts.simulate:
+            raise InputError(f"policy {ahead[0]} is simulated only", "add --simulate, or name reuse")
         require_ortools()
     choose(opts.limit, LIMITS, what="limit")
     limit_bytes, safety = memory_limit_bytes(opts.memory, opts.jobs, jobs), _safety(opts)
@@ -116,28 +118,12 @@ def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
         scenario = known_networks(
             jobs, opts.costs, folder, simulate=opts.simulate, limit_bytes=limit_bytes, reporter=reporter
         )
-    _check_times(policies, scenario)
     seed, workers = jobs.seed if opts.seed is None else opts.seed, opts.workers or jobs.workers
     if workers > MOST_WORKERS:
         raise InputError(f"there are to be {workers} workers, at most {MOST_WORKERS} can be", "e.g. 2")
     return SchedulePlan(
         opts, jobs, scenario, policies, limit_bytes, swap_bytes, workers, seed, until_s, safety, plan_within_s, target,
     )  # fmt: skip
-
-
-def _check_times(policies: Sequence[PolicyChoice], scenario: Scenario) -> None:
-    """Check that the times of layers are known where a policy plans with them.
-
-    Raises:
-        InputError: they are not.
-    """
-    ahead = [each.words for each in policies if each.policy.plans_ahead]
-    untimed = [each.network.name for each in scenario.known if not each.timed]
-    if ahead and untimed:
-        raise InputError(
-            f"policy {ahead[0]} plans with the times of layers, and those of {untimed[0]} were not measured",
-            "edgetune schedule profile FOLDER -o costs.parquet, then --costs costs.parquet",
-        )
 
 
 def memory_limit_bytes(words: str | float | None, file: str, jobs: Jobs) -> int:

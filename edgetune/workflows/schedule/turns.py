@@ -1,18 +1,20 @@
-"""Runs the policies of ``edgetune schedule run`` in turns and keeps their rows."""
+"""Runs the policies of ``edgetune schedule run`` in turns, simulated or in a process under a memory limit."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.timeline import TimelineRow
-from edgetune.errors import PartialError
+from edgetune.errors import DeviceError, PartialError
 from edgetune.stages.schedule.budget import left_bytes
+from edgetune.stages.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
 from edgetune.stages.schedule.network import least_budget_bytes
 from edgetune.stages.schedule.policies import PolicyChoice
-from edgetune.stages.schedule.policies.policy import SchedulePolicy
+from edgetune.stages.schedule.policies.policy import taken_by
 from edgetune.stages.schedule.requests import Request
-from edgetune.stages.schedule.simulation import ScheduleSimulation, SimulationCase, simulate
+from edgetune.stages.schedule.run_inputs import RunInputs
+from edgetune.stages.schedule.simulation import SimulationCase, simulate
 from edgetune.stages.schedule.tasks import BudgetRecord, Paging, Record, RequestRecord
 from edgetune.stages.schedule.timeline import timeline_rows
 from edgetune.units import NS
@@ -35,29 +37,6 @@ class TurnResult:
     failure: PartialError | None = None
 
 
-class TurnRunner(Protocol):
-    """Runs policies, simulated or live."""
-
-    def run(
-        self, policy: PolicyChoice, turn: int, requests: Sequence[Request], stopping: Stopping,
-        advance: OnAdvance | None,
-    ) -> TurnResult:  # fmt: skip
-        """Run one turn of a policy on requests, until a stop is requested; ``advance`` counts answered requests."""
-        ...
-
-    def total(self, requests: Sequence[Request]) -> int | None:
-        """Return the number of requests that a turn counts; ``None`` if it does not."""
-        ...
-
-    def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:
-        """Return the memory of the process before any network is loaded, without running any; 0 if unknown.
-
-        Raises:
-            InputError, InfeasibleError, DeviceError: the plan cannot run.
-        """
-        ...
-
-
 @dataclass(slots=True)
 class ScheduleResult:
     """The result of all turns.
@@ -78,7 +57,7 @@ class ScheduleResult:
 
 
 def run_turns(
-    plan: SchedulePlan, runner: TurnRunner, reporter: Reporter, *, rows: RowsFile | None = None
+    plan: SchedulePlan, runner: "SimulatedRunner | LiveRunner", reporter: Reporter, rows: RowsFile | None
 ) -> ScheduleResult:
     """Run the policies in alternation, on the same requests in each turn; a signal stops the run in order.
 
@@ -88,7 +67,7 @@ def run_turns(
         plan: The plan to run.
         runner: Runs one turn.
         reporter: Receives progress.
-        rows: The file that keeps rows turn by turn; ``None`` without one, or if the runner keeps rows itself.
+        rows: The file that keeps rows turn by turn; ``None`` without one.
     """
     outcome, turns = ScheduleResult(), plan.opts.turns
     try:
@@ -98,9 +77,11 @@ def run_turns(
                 for policy in plan.policies[:: -1 if turn % 2 else 1]:
                     if stopping.number is None:
                         reporter.info(f"{policy.words}, turn {turn + 1}" if turns > 1 else policy.words)
-                        with reporter.bar(policy.words, runner.total(requests)) as advance:
+                        total = None if plan.opts.simulate else len(requests)  # a simulation takes moments
+                        with reporter.bar(policy.words, total) as advance:
                             ran = runner.run(policy, turn, requests, stopping, advance)
-                        keep(rows, ran.rows)
+                        if plan.opts.simulate:
+                            keep(rows, ran.rows)
                         outcome.rows += ran.rows
                         outcome.conditions.setdefault(policy.words, []).append(ran.conditions)
                         if ran.failure is not None:
@@ -124,8 +105,7 @@ def keep(kept: RowsFile | None, rows: Sequence[TimelineRow], *, flush: bool = Tr
 def unanswered(records: Sequence[Record], requests: Sequence[Request], reason: str) -> list[Record]:
     """Return a record for every open request of a killed process."""
     recorded = {each.request.number for each in records if isinstance(each, RequestRecord)}
-    ends_ns = [each.at_ns if isinstance(each, BudgetRecord) else each.end_ns for each in records]
-    last_ns = max(ends_ns, default=0)
+    last_ns = max((each.at_ns if isinstance(each, BudgetRecord) else each.end_ns for each in records), default=0)
     return [
         RequestRecord(each, "failed", None, max(last_ns, each.arrival_ns), reason)
         for each in requests
@@ -134,7 +114,7 @@ def unanswered(records: Sequence[Record], requests: Sequence[Request], reason: s
 
 
 class SimulatedRunner:
-    """Runs policies in simulated time; a ``TurnRunner``.
+    """Runs policies in simulated time.
 
     Memory above the limit costs paging time. The budget of tasks is the limit less the memory of the process itself, if
     that was measured.
@@ -147,23 +127,29 @@ class SimulatedRunner:
         self._plan, self._networks, self._believed = plan, plan.networks, plan.believed
         self._host = plan.host
 
-    def total(self, requests: Sequence[Request]) -> int | None:  # noqa: ARG002
-        """See ``TurnRunner``; a simulation takes moments."""
-        return None
-
     def run(
         self, policy: PolicyChoice, turn: int, requests: Sequence[Request], stopping: Stopping,
         advance: OnAdvance | None = None,  # noqa: ARG002
     ) -> TurnResult:  # fmt: skip
         """Run one turn of a policy in simulated time."""
-        taken_bytes = self.taken_bytes(policy, requests)
-        found = None
+        taken_bytes, form, plan, host = self.taken_bytes(policy, requests), policy.form, self._plan, self._host
+        budget_bytes, told = self._left_bytes(taken_bytes, {}), dict[str, Any]()
         if policy.policy.plans_ahead:
-            found = planned(self._plan, policy, requests, self._budget_bytes(policy.form))
-        made = policy.make() if found is None else policy.make(plan=found)
-        done = self._simulate(made, policy.form, requests, lambda: stopping.number is not None)
+            found = planned(plan, policy, requests, budget_bytes)
+            made, told["plan"] = policy.make(plan=found), plan_figures(found)
+        else:
+            made = policy.make()
+        swap_bytes = host.machine.swap_bytes if plan.swap_bytes is None else plan.swap_bytes
+        if form == "external" and not host.wholes.get(form):
+            swap_bytes = None  # its weights are pages of files, which a network put together from layers does not say
+        memory_bytes = plan.limit_bytes - taken_bytes
+        machine = replace(host.machine, memory_bytes=memory_bytes, paging=Paging(), swap_bytes=swap_bytes)
+        case = SimulationCase(
+            self._networks, requests, budget_bytes, plan.workers, machine, self._believed, host.wholes.get(form, {})
+        )
+        done = simulate(made, case, lambda: stopping.number is not None)
         records = list(done.records)
-        told: dict[str, Any] = {"decisions": done.overhead.decisions, "decisions_s": done.overhead.decisions_s}
+        told |= {"decisions": done.overhead.decisions, "decisions_s": done.overhead.decisions_s}
         if done.killed is not None:
             records += unanswered(records, requests, done.killed.message)
             told["killed"] = {"at_s": done.killed.at_ns / NS, "bytes": done.peak_bytes}
@@ -171,43 +157,104 @@ class SimulatedRunner:
         if taken_bytes:
             end_s = max((row.finished_s for row in rows), default=0.0)
             rows.append(TimelineRow("memory", policy.words, end_s, turn, peak_bytes=taken_bytes + done.peak_bytes))
-        return TurnResult(rows, told if found is None else {**told, "plan": plan_figures(found)}, done.killed)
+        return TurnResult(rows, told, done.killed)
 
     def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:
-        """Return the memory of the process itself, after checking that the rest of the limit suffices.
+        """Return the memory of the process itself, after checking that the rest of the limit suffices; 0 if unknown.
 
         Raises:
             InfeasibleError: the rest of the limit is too small for a requested network.
         """
         taken_bytes = self._host.taken_bytes(policy.form)
         asked = set() if policy.policy.whole else {request.network for request in requests}
-        least_bytes = {name: least_budget_bytes(self._believed[name]) for name in asked}
-        self._left_bytes(taken_bytes, least_bytes)
+        self._left_bytes(taken_bytes, {name: least_budget_bytes(self._believed[name]) for name in asked})
         return taken_bytes
 
-    def _simulate(
-        self,
-        policy: SchedulePolicy,
-        form: str,
-        requests: Sequence[Request],
-        stopped: Callable[[], bool] = lambda: False,
-    ) -> ScheduleSimulation:
-        memory_bytes = self._plan.limit_bytes - self._host.taken_bytes(form)
-        swap_bytes = self._host.machine.swap_bytes if self._plan.swap_bytes is None else self._plan.swap_bytes
-        if form == "external" and not self._host.wholes.get(form):
-            swap_bytes = None  # its weights are pages of files, which a network put together from layers does not say
-        case = SimulationCase(
-            self._networks, requests, self._budget_bytes(form), self._plan.workers,
-            replace(self._host.machine, memory_bytes=memory_bytes, paging=Paging(), swap_bytes=swap_bytes),
-            self._believed,
-            self._host.wholes.get(form, {}),
-        )  # fmt: skip
-        return simulate(policy, case, stopped)
-
-    def _budget_bytes(self, form: str) -> int:
-        """Return the memory budget of tasks, computed as in a live run."""
-        return self._left_bytes(self._host.taken_bytes(form), {})
-
     def _left_bytes(self, taken_bytes: int, least_bytes: Mapping[str, int]) -> int:
+        """Return the memory budget of tasks, computed as in a live run."""
         charged = self._host.base_anonymous_bytes is not None
         return left_bytes(self._plan.limit_bytes, taken_bytes, least_bytes, charged=charged)
+
+
+class LiveRunner:
+    """Runs policies live, each turn in a process under the memory limit.
+
+    Args:
+        plan: The plan to run.
+        inputs: The samples of its networks.
+        rows: The file that keeps rows during the run; ``None`` keeps them in memory only.
+    """
+
+    def __init__(self, plan: SchedulePlan, inputs: RunInputs, rows: RowsFile | None = None) -> None:
+        self._plan, self._inputs, self._rows, self._believed = plan, inputs, rows, plan.believed
+
+    def run(
+        self, policy: PolicyChoice, turn: int, requests: Sequence[Request], stopping: Stopping,
+        advance: OnAdvance | None = None,
+    ) -> TurnResult:  # fmt: skip
+        """Run one turn of a policy; keep the rows of a turn killed at its memory limit.
+
+        Raises:
+            InputError, InfeasibleError, DeviceError: the plan cannot run.
+        """
+        run = self._run_of(policy, requests)
+        stopping.act = run.stop
+        records, failure, killed_s = list[Record](), None, 0.0
+        networks = taken_by(policy.make(), self._believed)
+
+        def rows_of(some: Sequence[Record]) -> list[TimelineRow]:
+            return timeline_rows(some, networks, policy=policy.words, turn=turn)
+
+        try:
+            for record in run.records():
+                if not records and self._plan.opts.limit == "cgroup" and run.figures.enforced_by == "accounted":
+                    raise DeviceError(
+                        f"no control group can limit memory here: {run.figures.not_enforced_for}",
+                        "--limit auto runs it with the accounts of the runtime alone, and says so",
+                    )
+                records.append(record)
+                if advance is not None and isinstance(record, RequestRecord):
+                    advance(1, policy.words)
+                keep(self._rows, rows_of([record]), flush=False)
+        except PartialError as error:
+            failure = error
+            killed_s = max((row.finished_s for row in rows_of(records)), default=0.0)
+            left = unanswered(records, requests, error.message)
+            keep(self._rows, rows_of(left), flush=False)
+            records += left
+        rows, figures = rows_of(records), run.figures
+        # the peak of a control group counts a file's page once for all its mappings; a resident set does not
+        group, end_s = figures.group, max((row.finished_s for row in rows), default=0.0)
+        peak_bytes = figures.peak_bytes if group.peak_bytes is None else group.peak_bytes
+        counted = TimelineRow(
+            "memory", policy.words, end_s, turn, swap_bytes=group.swap_bytes, major_faults=group.major_faults,
+            limit_hits=group.limit_hits, peak_bytes=peak_bytes,
+        )  # fmt: skip
+        keep(self._rows, [counted])
+        conditions = {name: value for name, value in asdict(figures).items() if value is not None}
+        if failure is not None:
+            conditions["killed"] = {"at_s": killed_s, "bytes": peak_bytes}
+        return TurnResult([*rows, counted], conditions, failure)
+
+    def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:
+        """Return the memory of the process before any network is loaded; no network and no handler's code is run.
+
+        Raises:
+            InputError, InfeasibleError, DeviceError: the plan cannot run.
+        """
+        return self._run_of(policy, requests, handled=False).rehearse().base_bytes or 0
+
+    def _run_of(self, policy: PolicyChoice, requests: Sequence[Request], *, handled: bool = True) -> LiveRun:
+        plan = self._plan
+        networks = [
+            LiveNetwork(
+                self._believed[each.network.name], each.prepared, each.inputs, each.handler if handled else None
+            )
+            for each in plan.known
+            if each.prepared is not None
+        ]
+        options = LiveOptions(
+            policy.name, plan.limit_bytes, policy.options, policy.form, plan.workers, plan.swap_bytes,
+            enforce=plan.opts.limit != "accounted",
+        )  # fmt: skip
+        return LiveRun(networks, requests, options, self._inputs)
