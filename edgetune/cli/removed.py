@@ -10,6 +10,7 @@ REPLACED: dict[str, str] = {
     "roofline --view": "--plot FILE draws the roofs of time and energy; the printed table has each batch size and mode",
     "schedule run --chrome-trace": "--plot FILE.html draws the run as a page that zooms",
     "schedule generate": "edgetune schedule run --simulate simulates a file of jobs, see edgetune help memory",
+    "schedule profile --whole": "leave the option out: a simulated bulk has the costs of all its layers",
     "schedule run --variant": "name it behind the policy, e.g. --policy masa:code",
     "schedule robustness": "edgetune schedule run --simulate --costs FILE compares policies",
     "schedule graph": "edgetune schedule run --simulate --plot FILE draws the tasks of a run",

@@ -96,8 +96,8 @@ def profile(opts: LayerProfileOptions, terminal: PlanningTerminal) -> None:
 
     Every layer is measured alone, in a process of its network, with one thread as edgetune schedule run gives it:
     loading with its file cached by the system, and from storage with --cold; executing on what the layers before it
-    made; and the memory that executing adds. With --whole also whole networks, which take more memory than layers: ONNX
-    Runtime copies their weights. Ends with 5 when some layers failed; they are in the table with their reason.
+    made; and the memory that executing adds. Ends with 5 when some layers failed; they are in the table with their
+    reason.
     """
     from edgetune.cli.sections import TextSection
     from edgetune.workflows.cells import brief

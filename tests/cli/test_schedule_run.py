@@ -49,31 +49,24 @@ def jobs(tmp_path, monkeypatch):
 
 
 def measured_costs(path):
-    """A table as edgetune schedule profile writes it: with what the process takes, and whole networks."""
+    """A table as edgetune schedule profile writes it: with what the process takes."""
     told = {"machine": {"base_bytes": 20 << 20}, "usable_cores": 2}
     layer = LayerCostRow("faces", "fc", "fc", 8 << 20, 1000, 0.1, 0.1, sessions_bytes=1 << 20)
-    whole = LayerCostRow(
-        "faces", "faces", "other", 8 << 20, 1000, 0.4, 0.1, peak_bytes=20 << 20, resident_bytes=10 << 20,
-        unload_s=0.25, form="default",
-    )  # fmt: skip
-    path.write_bytes(LayerCosts(Header.new("layer_costs", 1, conditions=told), (layer, whole)).to_bytes())
+    path.write_bytes(LayerCosts(Header.new("layer_costs", 1, conditions=told), (layer,)).to_bytes())
 
 
 def simulate(edgetune, file, *more):
     return edgetune("schedule", "run", file, "--simulate", "-o", "t.parquet", *more)
 
 
-def test_process_memory_and_whole_networks_are_simulated_if_measured(edgetune, jobs, tmp_path):
+def test_process_memory_is_simulated_if_measured(edgetune, jobs, tmp_path):
     measured_costs(tmp_path / "costs.parquet")
     file = jobs(JOBS_OF_ONE)
-    answer = json.loads(simulate(edgetune, file, "--policy", "bulk,bulk:external,masa", "--json").out)
-    whole, external, layers = answer["policies"]
-    # two images, one after the other: loaded in 0.4 s, executed in 0.1 s and unloaded in 0.25 s, before the answer
-    assert whole["responses"]["longest_s"] == pytest.approx(2 * 0.75, abs=0.01)
-    assert external["responses"]["longest_s"] == pytest.approx(2 * 0.2, abs=0.01), "put together from its layers"
+    answer = json.loads(simulate(edgetune, file, "--policy", "bulk,masa", "--json").out)
+    whole, layers = answer["policies"]
+    assert whole["responses"]["longest_s"] == pytest.approx(2 * 0.2, abs=0.01), "put together from its layers"
     assert layers["memory"]["budget_bytes"] == (64 - 21 - 8) << 20
     assert layers["memory"]["peak_bytes"] == (21 + 8 << 20) + 1000, "both use the same weights"
-    assert whole["memory"]["peak_bytes"] == 40 << 20
     for more in ([], ["--dry-run"]):
         ended = simulate(edgetune, file, "--memory", "29MiB", *more)
         assert ended.code == 3

@@ -21,7 +21,6 @@ class FirstCome:
     name = "first-come"
     whole = False
     overcommits = maps_weights = False
-    again_ns = None
 
     def __init__(self, *, shares_weights=True):
         self.shares_weights = shares_weights

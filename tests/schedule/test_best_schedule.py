@@ -35,14 +35,6 @@ def ran(policy, case, machine, networks=None):
     return loop.tasks, loop.requests
 
 
-def begun(tasks):
-    return [
-        f"{task.kind[0]}{task.network}{task.layer}"
-        for task in sorted(tasks, key=lambda task: task.start_ns)
-        if task.kind != "unload"
-    ]
-
-
 def many_requests(seed=0, count=40):
     """More than constraint programming is asked for."""
     rng = random.Random(seed)
@@ -113,42 +105,6 @@ def test_the_bound_holds_for_durations_and_arrivals_that_lie_on_no_grid(seed):
         assert mean_ns >= found.bound_ns or max(task.held_bytes for task in tasks) > case.budget_bytes
 
 
-A = chain("a", {"weights": 5, "load_ms": 2, "execute_ms": 4})
-B = chain("b", {"weights": 5, "load_ms": 2, "execute_ms": 4})
-ONE_AFTER_ANOTHER = [
-    Step(0, "load", "a", 0, 0, 1), Step(2 * MS, "load", "b", 0, 1, 1),
-    Step(2 * MS, "execute", "a", 0, 0), Step(4 * MS, "execute", "b", 0, 1),
-]  # fmt: skip
-
-
-def slow_load(load_ms):
-    return chain("a", {"weights": 5, "load_ms": load_ms, "execute_ms": 4})
-
-
-def test_a_step_that_is_due_overtakes_one_that_is_late():
-    """The first load takes 20 ms instead of 2: the second, on storage for two, does not wait for its execution."""
-    case = problem([A, B], batch("a", "b"), workers=3, streams=2)
-    steps = [ONE_AFTER_ANOTHER[0], ONE_AFTER_ANOTHER[2], *ONE_AFTER_ANOTHER[1::2]]
-    plan = plan_of(steps, case.requests, streams=2)
-    tasks, requests = ran(Optimum(plan=plan), case, Machine(cores=2, streams=2), [slow_load(20), B])
-    assert begun(tasks) == ["la0", "lb0", "eb0", "ea0"]
-    assert {each.request.network: each.end_ns for each in requests} == {"a": 24 * MS, "b": 8 * MS}
-
-
-@pytest.mark.parametrize("what", ["memory", "storage"])
-def test_no_step_overtakes_what_it_would_delay(what):
-    """Memory for the late execution is kept; and where storage serves one load, the next waits for its turn."""
-    hungry = chain("a", {"weights": 5, "load_ms": 2, "execute_ms": 4, "scratch": 94 if what == "memory" else 0})
-    slow = replace(hungry, layers=(replace(hungry.layers[0], load_s=0.02),))
-    case = problem([hungry, B], batch("a", "b"), budget_bytes=100, workers=3, streams=2)
-    steps = [ONE_AFTER_ANOTHER[0], ONE_AFTER_ANOTHER[2], *ONE_AFTER_ANOTHER[1::2]]
-    plan = plan_of(steps, case.requests, streams=2 if what == "memory" else 1)
-    tasks, _ = ran(Optimum(plan=plan), case, Machine(cores=2, streams=2), [slow, B])
-    started_ns = {(task.kind, task.network): task.start_ns for task in tasks}
-    assert started_ns["load", "b"] >= started_ns["execute", "a"] == 20 * MS
-    assert max(task.held_bytes for task in tasks) <= 100
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_a_plan_is_followed_to_the_end_whatever_the_durations(seed):
     """Plans are runs of a policy here; durations are up to three times as long, or a third."""
@@ -188,10 +144,3 @@ def test_a_plan_is_followed_to_the_end_whatever_the_durations(seed):
     assert {each.outcome for each in answers} == {"ok"}
     assert len(answers) == len(requests)
     assert max(task.held_bytes for task in tasks) <= case.budget_bytes
-
-
-def test_requests_that_the_plan_does_not_know_are_answered_too():
-    case = problem([A, B], [*batch("a"), Request(1, "b", MS)])
-    steps = [ONE_AFTER_ANOTHER[0], ONE_AFTER_ANOTHER[2]]
-    _, answers = ran(Optimum(plan=plan_of(steps, case.requests[:1])), case, Machine(cores=2))
-    assert [each.outcome for each in answers] == ["ok", "ok"]

@@ -20,7 +20,6 @@ from edgetune.stages.schedule.costs import (
     measure_machine,
     measure_network,
     networks_of,
-    wholes_of,
     with_safety,
 )
 from edgetune.stages.schedule.network import Layer
@@ -131,18 +130,8 @@ def test_a_machine_says_what_the_process_takes_before_it_has_a_network(branchy):
     assert "base_bytes" not in measure_machine([replace(branchy, folder=branchy.folder / "none")], QUICK)
 
 
-def test_whole_networks_have_a_row_for_each_form(branchy):
-    options = replace(QUICK, cold=True, whole=True)
-    *layers, default, external = sorted(
-        measure_network(branchy, options, lambda _: None), key=lambda row: (row.form != "layers", row.form)
-    )
-    assert {row.form for row in layers} == {"layers"}
-    for row, form in ((default, "default"), (external, "external")):
-        assert (row.form, row.layer, row.status, row.weight_bytes) == (form, "branchy", "ok", branchy.weight_bytes)
-        assert len(row.load_samples_s) == len(row.execute_samples_s) >= 6
-        assert row.unload_s is not None
-        assert (row.cold_load_s is None) == ("from storage" in (row.reason or ""))
-    for row in layers:
+def test_a_row_says_what_the_first_execution_and_the_sessions_take(measured):
+    for row in measured:
         assert row.first_execute_s is not None
         assert row.sessions_bytes is not None
         assert (row.unload_s is None) == (row.weight_bytes == 0)
@@ -204,13 +193,6 @@ def costs_of(machine, *rows, **conditions) -> LayerCosts:
 def test_a_table_says_what_layers_cost_besides():
     (layer,) = networks_of(table([LAYER, WHOLE]))["net"].layers
     assert layer == Layer("a", "fc", 1000, 10, 10, 2.0, 0.5, (), 0.125, 0.75, mapped_load_s=0.25)
-
-
-def test_a_whole_network_is_one_layer_that_holds_what_was_measured():
-    costs = table([LAYER, WHOLE])
-    (whole,) = wholes_of(costs, "default")["net"].layers
-    assert whole == Layer("net", "other", 1300, 10, 0, 3.0, 0.625, (), 0.25, load_scratch_bytes=2500 - 1300)
-    assert wholes_of(costs, "external") == {}
 
 
 def test_a_host_says_what_its_process_takes():

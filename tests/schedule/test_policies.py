@@ -6,7 +6,7 @@ from contracts.schedule_contract import SchedulePolicyContract
 from edgetune.serving.clock import EventClock
 from edgetune.stages.schedule.loop import ScheduleLoop
 from edgetune.stages.schedule.network import Layer, LayeredNetwork
-from edgetune.stages.schedule.policies import POLICIES, make_policy
+from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.policies.policy import taken_by
 from edgetune.stages.schedule.policies.request_order import PASSES
 from edgetune.stages.schedule.requests import Request
@@ -206,10 +206,3 @@ def test_shortest_network_counts_what_is_done_and_shortest_job_does_not():
 
 def test_round_robin_has_requests_take_turns():
     assert begun(run("rr", [B, A], "ba", workers=1)).split()[:4] == ["Lb0", "Eb0", "La0", "Ea0"]
-
-
-def test_every_policy_has_a_name_and_a_hint_helps_with_it():
-    assert set(POLICIES) >= {"bulk", "linear", "deepeye", "partial", "fcfs", "sjf", "snf", "rr", "masa", "reuse"}
-    with pytest.raises(Exception, match="no policy") as raised:
-        make_policy("mass")
-    assert "did you mean masa" in raised.value.hint

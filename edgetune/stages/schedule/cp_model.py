@@ -56,8 +56,8 @@ class ScheduleCpModel:
         model: An empty one.
         case: The requests and the machine.
 
-    Durations that are not on the grid are rounded down, so that no schedule is better than the bound: every schedule stays
-    one whose starts are rounded down too. The plan is then one to follow in its order only.
+    Durations that are not on the grid are rounded down, so that no schedule is better than the bound: every schedule
+    stays one whose starts are rounded down too. The plan is then one to follow in its order only.
     """
 
     def __init__(self, model: CpModel, case: SchedulingProblem) -> None:

@@ -120,7 +120,7 @@ class ScheduleLoop:
                 raise stuck(self._policy, self.state)
             return False
         polled_ns = None if self._poll_interval_ns is None else self._backend.now_ns() + self._poll_interval_ns
-        until_ns = earliest_ns([self._coming.next_ns(), polled_ns, self._policy.again_ns])
+        until_ns = earliest_ns([self._coming.next_ns(), polled_ns])
         self._end_all(self._backend.wait(until_ns))
         return True
 

@@ -143,11 +143,7 @@ def _named_as(host: Host, known: Sequence[JobNetwork]) -> Host:
     """Return a host with its networks renamed as in the jobs, without networks that the jobs lack."""
     names = {each.network.name: each.costed_as for each in known if each.costed_as is not None}
     sessions = {name: host.sessions_bytes[of] for name, of in names.items() if of in host.sessions_bytes}
-    wholes = {
-        form: {name: replace(whole[of], name=name) for name, of in names.items() if of in whole}
-        for form, whole in host.wholes.items()
-    }
-    return replace(host, sessions_bytes=sessions, wholes=wholes)
+    return replace(host, sessions_bytes=sessions)
 
 
 def _simulated_only(

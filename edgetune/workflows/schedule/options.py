@@ -94,9 +94,6 @@ class LayerProfileOptions:
     ] = "5%"
     repeats: Annotated[int | None, Option("Take exactly N samples instead.", metavar="N", least=1, most=10_000)] = None
     cold: Annotated[bool, Option("Also time loads from storage, with an empty page cache.", ("--cold",))] = False
-    whole: Annotated[
-        bool, Option("Also measure whole networks, in the two forms that policy bulk runs.", ("--whole",))
-    ] = False
     layer_timeout: Annotated[str | float, Option("Stop measuring a layer after this time.", metavar="TIME")] = "5m"
     prepared: _Prepared = None
     seed: options.Seed = 0

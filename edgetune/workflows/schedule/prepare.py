@@ -158,7 +158,6 @@ def plan_layer_profile(opts: LayerProfileOptions, reporter: Reporter) -> tuple[d
     networks = _opened(opts, reporter)
     loads = 2 if rules.cold else 1
     figures = sum(1 + loads * bool(each.weights) for network in networks for each in network.layers)
-    figures += loads * sum(len(network.whole) for network in networks) * rules.whole
     named = [{"network": each.network, "layers": len(each.layers)} for each in networks]
     layers, longest_s = sum(len(each.layers) for each in networks), figures * rules.longest_s
     long = "as long as the samples take" if rules.rule.fixed else f"{format_duration(longest_s)} or less"
@@ -175,7 +174,7 @@ def _layer_options(opts: LayerProfileOptions) -> LayerOptions:
     if timeout_s <= 0:
         raise InputError(f"--layer-timeout is {opts.layer_timeout}", "e.g. 5m")
     rule = StoppingRule(target=target, maximum=_MOST_SAMPLES, fixed=opts.repeats)
-    return LayerOptions(rule, timeout_s=timeout_s, cold=opts.cold, whole=opts.whole, seed=opts.seed)
+    return LayerOptions(rule, timeout_s=timeout_s, cold=opts.cold, seed=opts.seed)
 
 
 def _opened(opts: LayerProfileOptions, reporter: Reporter) -> list[Prepared]:
@@ -209,7 +208,7 @@ def _opened(opts: LayerProfileOptions, reporter: Reporter) -> list[Prepared]:
 
 def _measure(networks: Sequence[Prepared], rules: LayerOptions, reporter: Reporter) -> LayerCosts:
     rows: list[LayerCostRow] = []
-    total = sum(len(network.layers) + len(network.whole) * rules.whole for network in networks)
+    total = sum(len(network.layers) for network in networks)
     with _watched(total, reporter) as on_layer:
         for network in networks:
             rows += measure_network(network, rules, on_layer)

@@ -132,7 +132,7 @@ class SimulatedRunner:
         advance: OnAdvance | None = None,  # noqa: ARG002
     ) -> TurnResult:  # fmt: skip
         """Run one turn of a policy in simulated time."""
-        taken_bytes, form, plan, host = self.taken_bytes(policy, requests), policy.form, self._plan, self._host
+        taken_bytes, plan, host = self.taken_bytes(policy, requests), self._plan, self._host
         budget_bytes, told = self._left_bytes(taken_bytes, {}), dict[str, Any]()
         if policy.policy.plans_ahead:
             found = planned(plan, policy, requests, budget_bytes)
@@ -140,13 +140,11 @@ class SimulatedRunner:
         else:
             made = policy.make()
         swap_bytes = host.machine.swap_bytes if plan.swap_bytes is None else plan.swap_bytes
-        if form == "external" and not host.wholes.get(form):
+        if policy.form == "external":
             swap_bytes = None  # its weights are pages of files, which a network put together from layers does not say
         memory_bytes = plan.limit_bytes - taken_bytes
         machine = replace(host.machine, memory_bytes=memory_bytes, paging=Paging(), swap_bytes=swap_bytes)
-        case = SimulationCase(
-            self._networks, requests, budget_bytes, plan.workers, machine, self._believed, host.wholes.get(form, {})
-        )
+        case = SimulationCase(self._networks, requests, budget_bytes, plan.workers, machine, self._believed)
         done = simulate(made, case, lambda: stopping.number is not None)
         records = list(done.records)
         told |= {"decisions": done.overhead.decisions, "decisions_s": done.overhead.decisions_s}
