@@ -1,7 +1,6 @@
 """Contention: what a simulation makes of a device's parameter."""
 
 from edgetune.devices.device import Contention
-from edgetune.devices.twin.device import open_twin
 from edgetune.stages.interleave.backend import Inference, Training
 from edgetune.workflows.interleave.turns import slowdown_of
 
@@ -20,10 +19,3 @@ def test_each_of_several_values_is_drawn_by_the_seed():
     assert draws[0] == draws[1] == draws[2]
     slowdown = slowdown_of(pair, [CAMERA, NIGHT], 7)
     assert {slowdown("camera", "night") for _ in range(50)} == {2.0, 3.0}
-
-
-def test_the_twin_has_both_ways_of_sharing_with_their_sources():
-    found = open_twin("twin:orin-agx").contention
-    assert set(found) == {"native", "streams"}
-    assert all(each.source for each in found.values())
-    assert max(found["streams"].urgent) < min(found["native"].urgent)  # Fulcrum: the median of streams is lower

@@ -1,6 +1,5 @@
 """A run in figures, against what one works out by hand."""
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -21,7 +20,6 @@ from edgetune.stages.interleave.power import NS, Budgets, Busy, PowerWatcher, Si
 from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.interleave.summary import summarise
 from edgetune.workflows.figures import choose_view, views_of
-from edgetune.workflows.report.report import Found, page_of
 
 
 def _busy(tenant: str, start_s: float, end_s: float, *, answers: bool = False) -> Busy:
@@ -134,14 +132,6 @@ def test_turns_of_an_engine_are_taken_together() -> None:
     ]  # fmt: skip
 
 
-def test_the_run_that_figures_are_tried_on_is_what_it_says() -> None:
-    """Managed keeps its deadlines, native and streams do not, and the device is never idle."""
-    managed, native, streams = summarise(study_run(20.0))
-    assert managed.answered[0].violation_share < 0.01 < native.answered[0].violation_share
-    assert streams.answered[0].violation_share > 0.01
-    assert managed.device.both_s == 0 < native.device.both_s
-
-
 NAMES = ("a" * 60, "b $x_1$ $", "ü")
 
 
@@ -157,14 +147,6 @@ def _words(figure) -> str:
     texts += [text.get_text() for legend in figure.legends for text in legend.get_texts()]
     texts += [figure.get_suptitle()]
     return "\n".join(texts)
-
-
-@pytest.mark.parametrize("view", views_of("run"))
-def test_each_view_repeats_to_the_byte_and_says_that_it_is_simulated(study: Run, view) -> None:
-    first, second = (choose_view("run", view).draw(study) for _ in range(2))
-    assert figure_bytes(first, "svg") == figure_bytes(second, "svg")
-    assert "SIMULATED" in _words(first)
-    assert "twin:orin-agx" in _words(first)
 
 
 def test_boxes_are_percentiles_and_the_budget_is_where_it_is(study: Run) -> None:
@@ -207,18 +189,6 @@ def test_odd_runs_are_drawn_or_refused(rows, drawn) -> None:
             continue
         found.append(view)
     assert " ".join(found) == drawn
-
-
-def test_a_page_holds_everything_and_loads_nothing() -> None:
-    rows = [request(0.0, 0.0, 1.0), trained(0.0, 1.0, engine="native")]
-    page = page_of([Found("a & <b>.parquet", run_of(rows, simulated=True))]).data().decode()
-    assert re.findall('<svg[^>]* aria-label="([^"]*)"', page) == [
-        "latency by engine", "managed over time", "native over time"
-    ]  # fmt: skip
-    assert not re.search(r"""https?://|src=|href=(?!"#)|@import|url\((?!#)""", page)
-    assert "SIMULATED" in page
-    assert "a &amp; &lt;b&gt;.parquet" in page
-    assert "nothing happened" in page_of([Found("run", run_of([]))]).data().decode()
 
 
 def powered(steps):

@@ -90,16 +90,6 @@ def test_three_at_once_share_the_device_and_one_that_comes_later_takes_its_part(
     assert ends_ms(stage) == [("camera", 10, 40), ("night", 0, 50), ("late", 0, 70)]
 
 
-def test_overhead_comes_before_each_start_and_hides_behind_what_runs():
-    stage = stage_of(overhead_ns=1 * MS)
-    stage.start(infer(0))
-    stage.start(infer(1))
-    assert ends_ms(stage) == [("camera", 1, 11), ("camera", 11, 21)]
-    stage.start(infer(2))
-    assert list(stage.wait(21 * MS + MS // 2)) == []
-    assert ends_ms(stage) == [("camera", 22, 32)]
-
-
 def test_overhead_depends_on_who_ended_just_then_and_on_lining_up():
     changes_ms = {(None, "night", False): 5, ("night", "night", True): 1, ("night", "camera", False): 2}
     stage = stage_of(overhead_ns=lambda *change: changes_ms[change] * MS)

@@ -66,13 +66,6 @@ def test_every_layer_has_the_figures_of_its_samples(branchy, measured):
         assert (row.execute_warmups, row.input_bytes) == (len(samples) - len(steady), branchy.input_bytes)
 
 
-def test_only_layers_with_weights_are_loaded(measured):
-    for row in measured:
-        assert bool(row.load_samples_s) == (row.weight_bytes > 0)
-        assert row.load_s is not None
-        assert (row.load_s > 0) == (row.weight_bytes > 0)
-
-
 def test_loads_are_from_storage_or_it_is_said_why_not(measured):
     for row in measured:
         if row.weight_bytes == 0:

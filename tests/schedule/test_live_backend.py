@@ -1,7 +1,6 @@
 """Layers of real networks on worker threads answer what the whole network answers, and fail alone."""
 
 import os
-import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -201,19 +200,6 @@ def test_values_are_dropped_with_their_last_reader(prepared: dict[str, Prepared]
         backend.drop(request)
         assert backend._begun == {}
     assert alive == [set(layer.outputs) for layer in prepared["wide"].layers]
-
-
-def test_a_signal_handler_can_end_a_wait(prepared: dict[str, Prepared]) -> None:
-    backend = LiveTaskBackend({}, workers=1, answers=Kept(prepared))
-    before = signal.signal(signal.SIGUSR1, lambda *_: backend.wake())
-    try:
-        with closing(backend):
-            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
-            late_ns = backend.now_ns() + 60_000_000_000
-            assert backend.wait(late_ns) == []
-            assert backend.now_ns() < late_ns
-    finally:
-        signal.signal(signal.SIGUSR1, before)
 
 
 @pytest.fixture(autouse=True)

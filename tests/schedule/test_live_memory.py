@@ -45,18 +45,6 @@ def test_the_kernel_ends_a_process_above_its_limit_and_counts_it() -> None:
     assert LIMIT * 0.9 < figures.peak_bytes <= LIMIT
 
 
-def test_a_process_below_its_limit_goes_on_and_its_peak_is_told_after_the_group_is_gone() -> None:
-    with real_limit() as limit:
-        process = program(f"x = bytearray({LIMIT // 2}); print('survived')")
-        limit.admit(process.pid)
-        said, _ = process.communicate("\n", timeout=60)
-    figures = limit.figures()
-    assert said == "survived\n"
-    assert figures.kills == 0
-    assert figures.peak_bytes is not None
-    assert LIMIT // 2 <= figures.peak_bytes < LIMIT
-
-
 def test_a_group_is_removed_with_what_still_runs_in_it() -> None:
     with real_limit() as limit:
         process = program("import time; time.sleep(600)")
@@ -120,16 +108,6 @@ def test_of_version_1_swap_is_limited_together_with_memory(tmp_path: Path) -> No
     (made,) = parent.glob("edgetune-*")
     assert (made / "memory.limit_in_bytes").read_text() == str(LIMIT)
     assert not (made / "memory.memsw.limit_in_bytes").exists()
-
-
-def test_without_a_memory_controller_nobody_keeps_the_limit_and_it_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("shutil.which", lambda _: None)
-    limit = make_limit(LIMIT, root=fake_root(tmp_path, mounts="", own=""))
-    assert type(limit) is cgroups.MemoryLimit
-    assert limit.reason == "there is no control group for memory in which this user may make one"
-    assert limit.figures() == cgroups.CgroupFigures()
 
 
 def test_a_folder_that_is_not_this_users_is_named_as_the_reason(
@@ -242,16 +220,6 @@ def test_weights_are_in_memory_from_load_to_release(stored: Path) -> None:
     mapped.release(drop_cache=True)
 
 
-def test_a_tensor_is_a_view_of_its_place_in_the_file(stored: Path) -> None:
-    mapped = MappedWeights(stored, SIZE)
-    tensor = mapped.tensor(64, "uint32", (2, 3))
-    assert tensor.tolist() == [[16, 17, 18], [19, 20, 21]]
-    assert not tensor.flags.owndata
-    assert not tensor.flags.writeable
-    del tensor
-    mapped.release(drop_cache=False)
-
-
 def test_memory_is_given_back_even_where_a_view_is_still_held(stored: Path) -> None:
     before = file_bytes()
     mapped = MappedWeights(stored, SIZE)
@@ -275,12 +243,6 @@ def test_a_kernel_that_cannot_populate_has_its_pages_touched(stored: Path, monke
     mapped = MappedWeights(stored, SIZE)
     assert file_bytes() - before >= SIZE
     mapped.release(drop_cache=True)
-
-
-def test_a_file_that_was_cut_short_is_refused_by_name(stored: Path) -> None:
-    os.truncate(stored, SIZE // 2)
-    with pytest.raises(InputError, match=rf"{stored} holds {SIZE // 2} bytes where {SIZE} were prepared"):
-        MappedWeights(stored, SIZE)
 
 
 def test_a_file_that_is_cut_short_while_it_is_loaded_fails_and_does_not_crash(

@@ -1,6 +1,5 @@
 """A run for real: a process under a memory limit, on files that are what was prepared."""
 
-import json
 import os
 import re
 import signal
@@ -12,11 +11,9 @@ from pathlib import Path
 
 import live_networks
 import numpy as np
-import onnx
 import onnxruntime as ort
 import psutil
 import pytest
-from onnx import helper, parser
 
 from edgetune.errors import InfeasibleError, InputError, PartialError
 from edgetune.stages.schedule import worker
@@ -24,10 +21,10 @@ from edgetune.stages.schedule.cgroups import make_limit
 from edgetune.stages.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
 from edgetune.stages.schedule.policies import POLICIES
 from edgetune.stages.schedule.requests import Request
-from edgetune.stages.schedule.run_inputs import RunInputs, sample_of
+from edgetune.stages.schedule.run_inputs import RunInputs
 from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.units import NS
-from edgetune.workloads.prepared import Prepared, check_file, open_prepared
+from edgetune.workloads.prepared import Prepared
 
 MIB = 1 << 20
 LIMIT = 128 * MIB
@@ -116,39 +113,6 @@ def test_a_file_that_has_changed_is_refused_by_name_before_anything_runs(
         list(run.records())
 
 
-def test_layers_that_another_runtime_made_are_refused_by_name(
-    prepared: dict[str, Prepared], tmp_path: Path, inputs: RunInputs
-) -> None:
-    for path in prepared["branchy"].folder.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    manifest = json.loads((tmp_path / "manifest.json").read_text())
-    manifest["runtime"]["onnxruntime"] = "0.1"
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    network = LiveNetwork(live_networks.network(prepared["branchy"]), open_prepared(tmp_path))
-    run = LiveRun([network], [Request(0, "branchy", 0)], LiveOptions("linear", LIMIT), inputs)
-    with pytest.raises(InputError, match=r"was prepared with ONNX Runtime 0\.1"):
-        list(run.records())
-
-
-def test_hashes_are_checked_once_for_several_runs(
-    prepared: dict[str, Prepared], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hashed: list[str] = []
-
-    def counted(prepared: Prepared, name: str) -> int:
-        hashed.append(name)
-        return check_file(prepared, name)
-
-    monkeypatch.setattr("edgetune.stages.schedule.run_inputs.check_file", counted)
-    wide = prepared["wide"]
-    files = [weight.file for layer in wide.layers for weight in layer.weights]
-    inputs = RunInputs(wide.folder)
-    first = inputs.checked(wide, files)
-    os.utime(wide.folder / files[0])
-    assert inputs.checked(wide, files).keys() == first.keys()
-    assert hashed == [*files, files[0]]
-
-
 def test_a_run_that_is_stopped_finishes_what_runs_and_gives_up_the_rest(
     prepared: dict[str, Prepared], inputs: RunInputs
 ) -> None:
@@ -184,12 +148,6 @@ def test_a_process_that_crashes_keeps_its_rows_and_leaves_no_group(
     assert outcomes(records) == {0: "ok"}
     groups = Path("/sys/fs/cgroup").rglob(f"edgetune-{os.getpid()}-*")
     assert list(groups) == []
-
-
-def test_a_limit_that_leaves_nothing_for_tasks_is_refused(prepared: dict[str, Prepared], inputs: RunInputs) -> None:
-    run = LiveRun(of(prepared, "branchy"), [], LiveOptions("linear", 30 * MIB, enforce=False), inputs)
-    with pytest.raises(InfeasibleError, match="the memory limit of 30 MiB leaves nothing"):
-        list(run.records())
 
 
 @pytest.mark.parametrize("enforce", [False, True])
@@ -249,22 +207,6 @@ def test_a_handler_makes_samples_and_takes_answers(
     for request in (0, 2):
         (expected,) = whole.run(["answer"], {"x": np.full((1, live_networks.WIDE), request + 1, np.float32)})
         assert np.load(tmp_path / f"answer-{request}.npy") == pytest.approx(expected[0], rel=1e-4, abs=1e-3)
-
-
-def test_an_input_that_cannot_be_made_up_is_to_be_given_in_the_jobs_file(tmp_path: Path) -> None:
-    """A run of jobs has no ``--inputs``."""
-    graph = parser.parse_graph(
-        "net (float[1,4] x, int64[1] count) => (float[1,4] y, float[n] made)"
-        "{ made = ConstantOfShape(count) y = Relu(x) }"
-    )
-    path = tmp_path / "net.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    options = live_networks.PrepareOptions(optimise="basic", dimensions={"made:0": 7})
-    prepared = live_networks.prepare(live_networks.resolve(str(path)), options, tmp_path / "made")
-    with pytest.raises(InputError, match="input 'count'") as refused:
-        sample_of(prepared, None, seed=0)
-    assert "inputs: FILE.npz" in refused.value.hint
-    assert "--inputs" not in refused.value.hint
 
 
 HEAVY = (

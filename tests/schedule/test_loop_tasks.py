@@ -57,20 +57,6 @@ def test_two_workers_load_while_they_execute():
     )
 
 
-def test_held_memory_is_known_at_every_step():
-    loop = run([TWO], batch("two"))
-    held = [(task.kind, task.layer, task.bytes, task.held_bytes) for task in loop.tasks]
-    assert held == [
-        ("load", 0, 100, 100),
-        ("execute", 0, 10 + 5 + 7, 100 + 10 + 5 + 7),
-        ("load", 1, 200, 100 + 10 + 200),  # the input was read, the scratch is free
-        ("execute", 1, 1 + 2, 100 + 200 + 10 + 1 + 2),
-        ("unload", 0, 100, 200),
-        ("unload", 1, 200, 0),
-    ]
-    assert loop.state.memory.peak_bytes == 313
-
-
 def test_shared_weights_are_loaded_once_for_all_and_own_ones_for_each():
     shared = run([TWO], batch("two", "two", "two"))
     assert [task.layer for task in shared.tasks if task.kind == "load"] == [0, 1]
@@ -127,20 +113,6 @@ def test_nothing_is_chosen_that_is_not_ready():
     for message, choice in cases.items():
         with pytest.raises(EdgetuneError, match=f"policy scripted chose to .*{message}"):
             run([TWO], batch("two"), policy=Scripted(lambda view, choice=choice: choice))
-
-
-def test_nothing_is_unloaded_while_it_is_used():
-    def unload(view):
-        return LayerTask("unload", "two", "two", 0, -1, 100, 0)
-
-    def first(view):
-        return view.executions.first or view.loads.first
-
-    def none(view):
-        return None
-
-    with pytest.raises(EdgetuneError, match=r"unload layer 0 of two .*not ready"):
-        run([TWO], batch("two"), policy=Scripted(first, none, first, unload))
 
 
 def test_nothing_starts_beyond_the_budget_while_anything_runs():

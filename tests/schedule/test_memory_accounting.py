@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from schedule_builder import FirstCome, batch, chain, graphs, layer, run
+from schedule_builder import chain, graphs, layer
 
 from edgetune.stages.schedule.memory_accounting import MemoryAccounting
 from edgetune.stages.schedule.network import LayeredNetwork, as_one_layer, least_budget_bytes
-from edgetune.stages.schedule.policies.policy import taken_by
 from edgetune.stages.schedule.request_state import ReadySet
 from edgetune.stages.schedule.tasks import LayerTask
 
@@ -139,16 +138,6 @@ def test_a_whole_network_needs_at_least_the_memory_of_its_layers(network):
     assert only.scratch_bytes >= 0
     assert least_budget_bytes(network) <= least_budget_bytes(whole)
     assert as_one_layer(whole) == whole
-
-
-@given(graphs("net"), st.booleans())
-def test_a_policy_gets_networks_as_it_takes_them_and_they_run(network, whole):
-    policy = FirstCome()
-    policy.whole = whole
-    (taken,) = taken_by(policy, {"net": network}).values()
-    assert taken == (as_one_layer(network) if whole else network)
-    loop = run([taken], batch("net", "net"), policy=policy)
-    assert [each.outcome for each in loop.requests] == ["ok", "ok"]
 
 
 PLACES = st.tuples(st.integers(0, 30), st.integers(0, 5))

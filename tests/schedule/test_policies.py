@@ -15,58 +15,14 @@ from edgetune.stages.schedule.state import Parallelism
 from edgetune.stages.schedule.tasks import Machine
 from edgetune.units import NS
 
-
-class TestBulk(SchedulePolicyContract):
-    policy, keeps_budget = "bulk", False  # alone on the machine, it may be larger than the budget
-    passes = 0
-
-
-class TestLinear(SchedulePolicyContract):
-    policy, passes = "linear", 0
-
-
-class TestDeepEye(SchedulePolicyContract):
-    policy, passes = "deepeye", 0
-
-
-class TestDeepEyeAsInTheThesis(SchedulePolicyContract):
-    policy, keeps_budget = "deepeye:greedy", False
-
-
-class TestPartial(SchedulePolicyContract):
-    policy = "partial"
-
-
-class TestFirstComeFirstServed(SchedulePolicyContract):
-    policy = "fcfs"
-
-
-class TestShortestJobFirst(SchedulePolicyContract):
-    policy = "sjf"
-
-
-class TestShortestNetworkFirst(SchedulePolicyContract):
-    policy = "snf"
-
-
-class TestRoundRobin(SchedulePolicyContract):
-    policy = "rr"
-
-
-class TestMasa(SchedulePolicyContract):
-    policy = "masa"
-
-
-class TestMasaAsPublished(SchedulePolicyContract):
-    policy, keeps_budget = "masa:code", False
-
-
-class TestMasaWithMappedWeights(SchedulePolicyContract):
-    policy = "masa:mapped"
-
-
-class TestReuse(SchedulePolicyContract):
-    policy, passes = "reuse", PASSES
+ALONE = {"keeps_budget": False}  # on the machine it may be larger than the budget, or nothing looks at it
+for words, promises in {
+    "bulk": {**ALONE, "passes": 0}, "linear": {"passes": 0}, "deepeye": {"passes": 0}, "deepeye:greedy": ALONE,
+    "partial": {}, "fcfs": {}, "sjf": {}, "snf": {}, "rr": {}, "masa": {}, "masa:code": ALONE, "masa:mapped": {},
+    "reuse": {"passes": PASSES},
+}.items():  # fmt: skip
+    name = f"Test{words.title().replace(':', '')}"
+    globals()[name] = type(name, (SchedulePolicyContract,), {"policy": words, "__module__": __name__, **promises})
 
 
 def chain(name, *layers):

@@ -7,7 +7,6 @@ import pytest
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import InputError
-from edgetune.plotting.figure_file import figure_bytes
 from edgetune.plotting.gantt import Bar, Span
 from edgetune.stages.schedule.figures.gantt import bars_of, gantt_figure, highest_per_slot, middle_of
 from edgetune.workflows.figures import choose_view
@@ -104,12 +103,6 @@ def test_a_long_run_shows_a_part_and_says_which() -> None:
     assert "of 1199 s" not in above.get_title(loc="left")
 
 
-@pytest.mark.parametrize("form", ["svg"])
-def test_a_figure_is_the_same_each_time(form: str) -> None:
-    drawn = [figure_bytes(choose_view("timeline").draw(timeline(*SHORT)), form) for _ in range(2)]
-    assert drawn[0] == drawn[1]
-
-
 @pytest.mark.parametrize(
     ("rows", "view", "words"),
     [
@@ -120,9 +113,3 @@ def test_a_figure_is_the_same_each_time(form: str) -> None:
 def test_nothing_to_draw_is_said(rows: tuple[TimelineRow, ...], view: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         choose_view("timeline", view).draw(timeline(*rows))
-
-
-def test_a_policy_that_did_not_run_is_named_with_the_nearest() -> None:
-    with pytest.raises(InputError, match="no policy 'mas'") as found:
-        gantt_figure(timeline(*SHORT), policy="mas")
-    assert found.value.hint == "did you mean masa? it has masa"

@@ -58,14 +58,6 @@ def test_a_request_that_follows_arrives_when_the_last_before_it_is_answered() ->
     assert arrived_at(plain, 5 * NS) == plain
 
 
-@pytest.mark.parametrize(("words", "sizes"), [("uniform:2", {2}), ("uniform:1-2", {1, 2}), ("uniform", {1})])
-def test_so_many_networks_are_drawn_for_each_arrival(words, sizes) -> None:
-    found = made(Job("j", ("a", "b"), "periodic:1s", count=40, choose=words))
-    drawn = [[each.network for each in found if each.arrival_ns == at * NS] for at in range(40)]
-    assert {len(each) for each in drawn} == sizes
-    assert all(sorted(set(each)) == each for each in drawn)
-
-
 def test_the_gap_of_an_intensity_is_for_the_mean_number_of_networks() -> None:
     some = made(Job("j", ("a", "b"), "periodic", intensity=0.5, count=2, choose="uniform:1-2"))
     assert max(times_s(some) + times_s(some, "b")) == (1.0 + 3.0) * 1.5 / 2 / 0.5

@@ -44,21 +44,6 @@ def drain(backend):
     return found
 
 
-def test_a_task_takes_its_time_and_waiting_ends_in_the_middle_when_asked():
-    backend = backend_of()
-    backend.start(load(0))
-    assert (list(backend.wait(4 * MS)), backend.now_ns()) == ([], 4 * MS)
-    (done,) = backend.wait(10 * MS)
-    assert (done.start_ns, done.end_ns, done.failure) == (0, 10 * MS, None)
-
-
-def test_two_loads_share_storage_and_the_longer_goes_on_alone():
-    backend = backend_of()
-    backend.start(load(0))
-    backend.start(load(1))
-    assert drain(backend) == [("load", 0, 0, 20.0), ("load", 1, 0, 40.0)], "10 each until 20, then 20 alone"
-
-
 def test_memory_beyond_the_machine_slows_every_task_until_released():
     paging = Paging(s_per_byte=20e-6, thrash=1)
     backend = backend_of(memory_bytes=1000, paging=paging)

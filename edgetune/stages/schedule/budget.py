@@ -93,10 +93,8 @@ class MemoryInUse:
         """Whether it is what a control group is charged."""
         return self._usage is not None
 
-    def mapped_bytes(self) -> int:
-        """Return the mapped bytes, libraries included."""
-        return int(os.pread(self._statm, 100, 0).split()[1]) * self._page_bytes
-
     def bytes(self) -> int:
-        """Return the bytes in use."""
-        return self.mapped_bytes() if self._usage is None else int(os.pread(self._usage, 100, 0))
+        """Return the bytes in use, of mapped ones libraries included."""
+        if self._usage is not None:
+            return int(os.pread(self._usage, 100, 0))
+        return int(os.pread(self._statm, 100, 0).split()[1]) * self._page_bytes

@@ -18,7 +18,6 @@ import signal
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar, Literal, TypeVar
 
 from edgetune.errors import DeviceError
@@ -79,10 +78,7 @@ class MemoryLimit:
     def __enter__(self: _AnyLimit) -> _AnyLimit:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return
+    def __exit__(self, *_: object) -> None: ...
 
     @property
     def usage(self) -> Path | None:
@@ -125,9 +121,7 @@ class _Group(MemoryLimit):
             _remove(self._path)
             raise
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.figures()
         if self._path is not None:
             _remove(self._path)
@@ -222,9 +216,7 @@ class ScopeV2(GroupV2):
         self._above: Path | None = None
         self._kills_above: int | None = None
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.figures()  # systemd removes it with its last process
         self._path = self._above = None
 

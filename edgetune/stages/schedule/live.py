@@ -86,8 +86,9 @@ class LiveTaskBackend:
 
     def _executing(self, network: Runnable, task: LayerTask) -> Callable[[], Values]:
         begun = self._begun.get(task.request)
-        if begun is None:
-            begun = self._begun[task.request] = _Begun(task.network, len(network.reads), _readers(network))
+        if begun is None:  # an output of the network is read once more, at the end
+            reads_of = Counter([*(name for reads in network.reads for name in reads), *network.outputs])
+            begun = self._begun[task.request] = _Begun(task.network, len(network.reads), dict(reads_of))
         reads = network.reads[task.layer]
         _, loaded = self._loaded.get((task.copy, task.layer), (network, None))
 
@@ -197,8 +198,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "there is no memory left"
     return f"{type(error).__name__}: {one_line(error)}"
-
-
-def _readers(network: Runnable) -> dict[str, int]:
-    """Return the number of reads of each tensor of a request; an output of the network is read once more."""
-    return dict(Counter([*(name for reads in network.reads for name in reads), *network.outputs]))

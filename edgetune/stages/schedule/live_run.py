@@ -128,13 +128,9 @@ class LiveRun:
     @property
     def figures(self) -> LiveFigures:
         """The figures so far."""
-        told, counted = self._told, self._limit.figures()
-        group = CgroupFigures(**{**asdict(counted), "swap_bytes": self._swap_bytes})
-        return LiveFigures(
-            self._limit.enforced, self._limit.reason, group, told.get("base_bytes"), told.get("budget_bytes"),
-            told.get("peak_bytes"), told.get("decisions"), told.get("decisions_s"),
-            told.get("base_anonymous_bytes"),
-        )  # fmt: skip
+        group = replace(self._limit.figures(), swap_bytes=self._swap_bytes)
+        names = ("base_bytes", "budget_bytes", "peak_bytes", "decisions", "decisions_s", "base_anonymous_bytes")
+        return LiveFigures(self._limit.enforced, self._limit.reason, group, *map(self._told.get, names))
 
     def records(self) -> Iterator[Record]:
         """Run, and yield the records as they come, some times a second.
@@ -143,7 +139,10 @@ class LiveRun:
             InputError, InfeasibleError, DeviceError: the run is impossible with these options.
             PartialError: the process was killed at its limit, or ended early; records before that were yielded.
         """
-        self._limit = self._made_limit()
+        options = self._options
+        self._limit = MemoryLimit("no limit was requested")
+        if options.enforce:
+            self._limit = make_limit(options.limit_bytes, swap_bytes=options.swap_bytes)
         with self._limit:
             command = self._command()
             with contextlib.closing(self._started()) as child:
@@ -166,11 +165,6 @@ class LiveRun:
             raise AssertionError("a rehearsal runs nothing")  # pragma: no cover
         return self.figures
 
-    def _made_limit(self) -> MemoryLimit:
-        if not self._options.enforce:
-            return MemoryLimit("no limit was requested")
-        return make_limit(self._options.limit_bytes, swap_bytes=self._options.swap_bytes)
-
     def _events(self, child: Child, command: Mapping[str, Any]) -> Iterator[Record]:
         """Let the process run, and yield records until it ends."""
         child.send({**command, "usage": None if self._limit.usage is None else str(self._limit.usage)})
@@ -182,7 +176,9 @@ class LiveRun:
                 else:
                     self._told.update(event)
                     self._pass_on_stop()
-            self._sample_swap()
+            swap_bytes = self._limit.figures().swap_bytes
+            if swap_bytes is not None:
+                self._swap_bytes = max(self._swap_bytes or 0, swap_bytes)
 
     def _command(self) -> dict[str, Any]:
         """Check and prepare everything, and return the command for the process."""
@@ -224,11 +220,6 @@ class LiveRun:
             child.close()
             raise
         return child
-
-    def _sample_swap(self) -> None:
-        swap_bytes = self._limit.figures().swap_bytes
-        if swap_bytes is not None:
-            self._swap_bytes = max(self._swap_bytes or 0, swap_bytes)
 
     def _obituary(self, error: EdgetuneError) -> EdgetuneError:
         """Return the error that ended the run: the limit where the kernel says so, else the one that was raised."""
