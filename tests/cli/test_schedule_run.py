@@ -140,7 +140,6 @@ def test_a_file_that_cannot_be_run_is_two_lines(edgetune, jobs, old, new):
         ["--policy", "fcfs:code"],
         ["--memory", "1e9TiB"],
         ["--limit", "jail"],
-        ["--safety", "0.5"],
         ["--view", "gantt"],
         ["--plot", "t.parquet"],
         ["-o", "costs.csv"],

@@ -16,8 +16,15 @@ from edgetune.errors import InfeasibleError
 from edgetune.serving.arrivals import parse_arrivals
 from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.backend import Inference, Training
-from edgetune.stages.interleave.cycle import CycleGoals, WorkloadPoint, broken, cycle_of
-from edgetune.stages.interleave.explain import explain, feasible_rates, nearest_rate_per_s
+from edgetune.stages.interleave.cycle import (
+    CycleGoals,
+    WorkloadPoint,
+    broken,
+    cycle_of,
+    explain,
+    feasible_rates,
+    nearest_rate_per_s,
+)
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.planner import best_cycle, cautious_s, halves, tenants_of
 from edgetune.stages.interleave.policies.managed import Managed

@@ -175,7 +175,7 @@ def is_timed(prepared: Prepared) -> bool:
     return all(layer.load_s is not None and layer.execute_s is not None for layer in prepared.layers)
 
 
-_LAYERS = "edgetune.stages.schedule.layer_worker"
+_LAYERS = "edgetune.stages.schedule.layer_worker:LayerBench"
 _OPEN_TIMEOUT_S = 120.0
 """Weights are read whole to be checked: 400 MB take 20 s from a slow card."""
 

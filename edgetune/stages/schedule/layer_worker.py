@@ -13,7 +13,6 @@ weights of a layer come from memory (with a 32 MiB cache, a layer of 38 MB took 
 
 import contextlib
 import gc
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -29,7 +28,6 @@ from edgetune.processes.families import (
     resident_bytes,
     without_collections,
 )
-from edgetune.processes.messages import serve
 from edgetune.stages.schedule.executor import PreparedLayers
 from edgetune.stages.schedule.weights import cached_share, drop_cached
 from edgetune.stats import StoppingRule
@@ -113,14 +111,11 @@ a server with many other programs."""
 Values = dict[str, Any]
 
 
-def main(arguments: list[str]) -> None:
-    """Answer commands: ``open`` a prepared folder, then ``layer`` for each of its layers in order."""
-    bench = LayerBench()
-    serve(arguments, bench.handle)
-
-
 class LayerBench:
-    """A prepared network of which every layer is measured once, in order."""
+    """A prepared network of which every layer is measured once, in order; see ``processes.messages``.
+
+    Commands are ``open`` with a prepared folder, then ``layer`` for each of its layers in order.
+    """
 
     def __init__(self) -> None:
         self._prepared: Prepared | None = None
@@ -128,7 +123,7 @@ class LayerBench:
         self._values: Values = {}
         self._sweep = np.ones(0, np.uint64)
 
-    def handle(self, command: Mapping[str, Any]) -> dict[str, Any]:
+    def __call__(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out one command."""
         if command["command"] == "open":
             return self._open(Path(command["folder"]), command["seed"])
@@ -219,7 +214,3 @@ def _sweep_bytes() -> int:
             text = Path(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size").read_text()
             return min(max(2 * 1024 * int(text.strip().removesuffix("K")), least), most)
     return least
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -19,8 +19,7 @@ from functools import partial
 from typing import Any
 
 from edgetune.errors import EdgetuneError
-from edgetune.stages.schedule.exchange import Exchange
-from edgetune.stages.schedule.executor import Runnable, Values, one_line
+from edgetune.stages.schedule.executor import Exchange, Runnable, Values, one_line
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.tasks import FinishedTask, LayerTask
 from edgetune.units import NS
@@ -50,11 +49,11 @@ class LiveTaskBackend:
 
     Args:
         networks: The networks, by name.
-        workers: Number of threads.
         answers: Samples and answers.
+        workers: Number of threads.
     """
 
-    def __init__(self, networks: Mapping[str, Runnable], *, workers: int, answers: Exchange) -> None:
+    def __init__(self, networks: Mapping[str, Runnable], answers: Exchange, *, workers: int) -> None:
         self._networks, self._answers = networks, answers
         self._loaded: dict[tuple[str, int], tuple[Runnable, Any]] = {}
         self._begun: dict[int, _Begun] = {}

@@ -80,27 +80,18 @@ class _Run:
         from edgetune.stages.schedule.policies.policy import taken_by
         from edgetune.stages.schedule.state import Parallelism
 
-        command = self._command
+        command, workers = self._command, self._command["workers"]
         policy = POLICIES[command["policy"]](**command["options"])
-        runnables, answers = _open_networks(command)
-        backend = LiveTaskBackend(runnables, workers=command["workers"], answers=answers)
-        networks = taken_by(policy, {network.name: network for network in map(network_from, command["networks"])})
-        requests = list(map(request_from, command["requests"]))
-        asked = set() if policy.whole else {request.network for request in requests}
-        least_bytes = {name: least_budget_bytes(networks[name]) for name in asked}
-        gc.collect()
-        gc.freeze()  # what is here stays: collections during the run look at what it makes
-        base_bytes = self._memory.bytes()
-        budget_bytes = left_bytes(command["limit_bytes"], base_bytes, least_bytes, charged=self._memory.charged)
-        ready = {
-            "event": "ready", "base_bytes": base_bytes, "base_anonymous_bytes": anonymous_bytes(),
-            "budget_bytes": budget_bytes,
-        }  # fmt: skip
+        backend = LiveTaskBackend(*_open_networks(command), workers=workers)
+        networks = taken_by(policy, {each["name"]: network_from(each) for each in command["networks"]})
+        requests = [request_from(each) for each in command["requests"]]
+        asked = {} if policy.whole else {request.network: networks[request.network] for request in requests}
+        ready = self._ready(asked)
         if command["rehearse"]:
             backend.close()
             return {**ready, "decisions": 0, "decisions_s": 0.0}
         loop = self._loop = ScheduleLoop(
-            policy, backend, networks, requests, budget_bytes=budget_bytes, parallelism=Parallelism(command["workers"]),
+            policy, backend, networks, requests, budget_bytes=ready["budget_bytes"], parallelism=Parallelism(workers),
             supervision=Supervision(self._stopped, _LOOK_NS, self._note),
         )  # fmt: skip
 
@@ -111,29 +102,42 @@ class _Run:
         for number in _STOP:
             signal.signal(number, stop)
         self._reply(ready)
-        backend.begin()
         try:
+            backend.begin()
             loop.run()
         finally:
             self._flush()
             for number in _STOP:  # what it would wake is gone, and the last reply is still to be sent
                 signal.signal(number, signal.SIG_IGN)
             backend.close()
-        done = {"event": "done", "peak_bytes": peak_bytes(), "stopped": self._stopping}
-        return {**done, "decisions": loop.overhead.decisions, "decisions_s": loop.overhead.decisions_s}
+        figures = {"decisions": loop.overhead.decisions, "decisions_s": loop.overhead.decisions_s}
+        return {"event": "done", "peak_bytes": peak_bytes(), "stopped": self._stopping, **figures}
+
+    def _ready(self, asked: Mapping[str, LayeredNetwork]) -> dict[str, Any]:
+        """Return the memory of this process before anything is loaded, and the budget, which is the rest.
+
+        Raises:
+            InfeasibleError: a network that is asked for does not fit into the rest, or there is none.
+        """
+        gc.collect()
+        gc.freeze()  # what is here stays: collections during the run look at what it makes
+        base_bytes = self._memory.bytes()
+        least_bytes = {name: least_budget_bytes(network) for name, network in asked.items()}
+        limit_bytes, charged = self._command["limit_bytes"], self._memory.charged
+        return {
+            "event": "ready", "base_bytes": base_bytes, "base_anonymous_bytes": anonymous_bytes(),
+            "budget_bytes": left_bytes(limit_bytes, base_bytes, least_bytes, charged=charged),
+        }  # fmt: skip
 
     def _stopped(self) -> bool:
-        self._flush_in_time()
-        return self._stopping
-
-    def _note(self, record: Any) -> None:
-        self._pending.append([type(record).__name__, *_plain(record), self._memory.bytes()])
-
-    def _flush_in_time(self) -> None:
         now_ns = time.monotonic_ns()
         if self._pending and now_ns - self._sent_ns >= _FLUSH_NS:
             self._sent_ns = now_ns
             self._flush()
+        return self._stopping
+
+    def _note(self, record: Any) -> None:
+        self._pending.append([type(record).__name__, *_plain(record), self._memory.bytes()])
 
     def _flush(self) -> None:
         """Send the records, and forget them."""
@@ -151,8 +155,7 @@ def _open_networks(command: Command) -> tuple[dict[str, Any], Any]:
     """Return a runnable for each network, and the source of its samples."""
     import onnxruntime as ort
 
-    from edgetune.stages.schedule.exchange import Exchange
-    from edgetune.stages.schedule.executor import PreparedLayers, WholeNetwork
+    from edgetune.stages.schedule.executor import Exchange, PreparedLayers, WholeNetwork
     from edgetune.workloads.prepared import check_runtime, open_prepared, processor_kind
 
     ort.set_default_logger_severity(4)  # an error is an exception

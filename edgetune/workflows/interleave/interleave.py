@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from edgetune.artifacts.files import name_of, read_source
 from edgetune.artifacts.header import DataWarning, Header
@@ -36,7 +36,6 @@ from edgetune.workflows.interleave.tenants import KIND as TENANTS
 from edgetune.workflows.interleave.tenants import (
     TenantSpec,
     given,
-    plain_tenant,
     tenants_of_document,
     tenants_of_options,
 )  # fmt: skip
@@ -326,7 +325,9 @@ def _run_of(request: InterleaveRequest, planned: InterleaveJob, result: Interlea
     opts, device, tenants = request.opts, request.device, []
     for known, tenant in zip(planned.known, planned.tenants, strict=True):
         path = known.workload.path
-        described = {**plain_tenant(known.asked), "sha256": known.workload.sha256}
+        asked = {key.name: getattr(known.asked, key.name) for key in fields(known.asked) if key.name != "planned"}
+        described = {key: value for key, value in asked.items() if value is not None and value != {}}
+        described["sha256"] = known.workload.sha256
         described |= {} if path is None else {"path": str(path.resolve())}
         tenants.append({**described, "batch_size": tenant.batch_size, "minibatch_s": tenant.minibatch_s})
     simulated = {engine.name for engine in request.engines if engine.simulated}

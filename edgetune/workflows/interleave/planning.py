@@ -18,8 +18,7 @@ from edgetune.errors import InfeasibleError, InputError
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.stages.interleave.admission import admit
 from edgetune.stages.interleave.backend import Inference, Tenant, Training
-from edgetune.stages.interleave.cycle import Cycle, CycleGoals, WorkloadPoint
-from edgetune.stages.interleave.explain import explain
+from edgetune.stages.interleave.cycle import Cycle, CycleGoals, WorkloadPoint, explain
 from edgetune.stages.interleave.live import LiveMinibatchBackend
 from edgetune.stages.interleave.loop import Watcher
 from edgetune.stages.interleave.planner import CycleChoice, CycleChooser, TenantNames, best_cycle, halves, tenants_of

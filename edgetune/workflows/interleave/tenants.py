@@ -7,7 +7,6 @@ tenants:
 - {name: night, train: train.py, batch_size: 16, weight: 2}
 """
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -59,8 +58,7 @@ class PlannedWorkload:
         mode: The power mode of the plan.
         batch_size: Samples per minibatch.
         reference: As given to the search; ``None`` in plans without one.
-        path: The absolute path of the file; ``None`` if the plan names none.
-        sha256: Hash of the file.
+        path, sha256: The absolute path of the file, and its hash; ``None`` if the plan names none.
         dimensions, precision, inputs, batch_axis: The options of its measurement.
         measured: Its time, power and energy.
         by_table: Whether its operators came from a table (``--ops``) and not from the network.
@@ -88,17 +86,16 @@ class PlannedWorkload:
         """
         if self.name in zoo.NETWORKS and self.reference in (None, f"zoo:{self.name}"):
             return f"zoo:{self.name}"
-        candidates = [as_found(each) for each in (self.path, self.reference) if each is not None]
+        candidates, hint = (
+            [as_found(each) for each in (self.path, self.reference) if each],
+            f"name it: --{self.task} FILE",
+        )
         if not candidates:
-            raise InputError(
-                f"the plan does not say which file {self.name or f'its {self.task} workload'} is",
-                f"name it: --{self.task} FILE",
-            )
+            name = self.name or f"its {self.task} workload"
+            raise InputError(f"the plan does not say which file {name} is", hint)
         found = next((each for each in candidates if ":" in each.partition("/")[0] or Path(each).is_file()), None)
         if found is None:
-            raise InputError(
-                f"the plan is for {candidates[0]}, which does not exist any more", f"name it: --{self.task} FILE"
-            )
+            raise InputError(f"the plan is for {candidates[0]}, which does not exist any more", hint)
         return found
 
     def check(self, workload: Workload) -> None:
@@ -111,10 +108,8 @@ class PlannedWorkload:
             return
         same_place = workload.path is not None and storable(str(workload.path.resolve())) == self.path
         why = "it has changed since" if same_place else f"{workload.reference} is another network"
-        raise InputError(
-            f"the plan is for {self.path or self.name}, and {why}",
-            "name the file that was searched for, or search again for this one",
-        )
+        hint = "name the file that was searched for, or search again for this one"
+        raise InputError(f"the plan is for {self.path or self.name}, and {why}", hint)
 
     def row(self, workload: Workload) -> ProfileRow | None:
         """Return the measurements as a profile row under the workload's name; ``None`` without measurements."""
@@ -140,10 +135,8 @@ class TenantSpec:
         arrivals: The arrival process, as ``parse_arrivals`` takes it; ``None`` for a tenant without a deadline.
         latency_budget_s: Maximum latency of every answer, s; ``None`` for a tenant without a deadline.
         weight: Weight of a training job among others.
-        inputs: ``.npz`` of inputs.
-        handler: Python file with ``inputs`` and ``outputs``.
-        checkpoint: Output file of the trained state.
-        resume: A checkpoint to begin from.
+        inputs, handler: ``.npz`` of inputs; Python file with ``inputs`` and ``outputs``.
+        checkpoint, resume: Output file of the trained state; a checkpoint to begin from.
         dimensions: Values of symbolic dimensions besides the batch, by name.
         precision: Element type that a simulated device assumes; ``None`` takes the device's choice.
         planned: The workload of the plan; ``None`` without a plan.
@@ -373,16 +366,12 @@ def _as_command(tenant: TenantSpec) -> TenantSpec:
     if tenant.task != "train" or path.suffix != ".py" or not is_script(require_file(tenant.reference)):
         return tenant
     if tenant.checkpoint is not None or tenant.resume is not None:
-        raise InputError(
-            f"{tenant.reference} is a script, which keeps its own checkpoints",
-            f"leave --checkpoint and --resume out, or {OTHERWISE}",
-        )
+        hint = f"leave --checkpoint and --resume out, or {OTHERWISE}"
+        raise InputError(f"{tenant.reference} is a script, which keeps its own checkpoints", hint)
     found = batch_option(path)
     if found is None and tenant.batch_size not in (None, 1):
-        raise InputError(
-            f"{tenant.reference} declares no option for its batch size, e.g. --batch-size",
-            "leave --train-batch-size out",
-        )
+        message = f"{tenant.reference} declares no option for its batch size, e.g. --batch-size"
+        raise InputError(message, "leave --train-batch-size out")
     option, size = (None, 1) if found is None else (found.option, tenant.batch_size or found.default)
     return replace(tenant, reference=command_of(tenant.reference, option), batch_size=size)
 
@@ -408,9 +397,3 @@ def _unique(tenants: Sequence[TenantSpec]) -> tuple[TenantSpec, ...]:
             raise InputError(f"two tenants are called {tenant.name}", "give each a name: of its own")
         named.append(replace(tenant, name=f"{tenant.name}-{tenant.task}") if others else tenant)
     return tuple(named)
-
-
-def plain_tenant(tenant: TenantSpec) -> dict[str, Any]:
-    """Return the given fields as plain data, for the header of a run."""
-    given = {key.name: getattr(tenant, key.name) for key in dataclasses.fields(tenant) if key.name != "planned"}
-    return {key: value for key, value in given.items() if value is not None and value != {}}

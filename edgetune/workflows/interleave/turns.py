@@ -18,7 +18,7 @@ from edgetune.processes.families import without_collections
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import ArrivalSource, LineArrivals
-from edgetune.stages.interleave.backend import Engine, Inference, LiveTenant, Tenant
+from edgetune.stages.interleave.backend import Engine, Inference, Tenant
 from edgetune.stages.interleave.live import LiveMinibatchBackend
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop, SharingOverhead, Watcher
 from edgetune.stages.interleave.policies import POLICIES
@@ -54,19 +54,13 @@ class PointModel:
         self._device, self._planned, self._measure = device, planned, measure
         self._idle_w: dict[Mode, float] = {}
 
-    @property
-    def knows_power(self) -> bool:
-        """Whether power was measured for every planned point."""
-        planned = self._planned
-        return all(self._row(t.name, t.batch_size, planned.mode).power_w is not None for t in planned.tenants)
-
     def times_ns(self, name: str, batch_size: int, mode: Mode) -> Sequence[int]:
         """Return durations of minibatches, ns: all recorded ones, else the median.
 
         Raises:
             InputError: the point was not and cannot be measured.
         """
-        row = self._row(name, batch_size, mode)
+        row = self.row(name, batch_size, mode)
         steady = (row.times_s or ())[row.warmups or 0 :] or (mean_minibatch_s(row) or 0.0,)
         return [round(time_s * NS) for time_s in steady]
 
@@ -77,15 +71,22 @@ class PointModel:
             InputError: power was not measured at that point.
         """
         if name is None:
-            if mode not in self._idle_w:
-                self._idle_w[mode] = self._at_rest_w(mode)
+            if mode not in self._idle_w:  # measured on a twin, else the least power of any workload
+                run = idle_run(self._device, mode) if isinstance(self._device.source, ModelSource) else None
+                known_w = [row.power_w for each in self._planned.known for row in each.rows if row.power_w is not None]
+                self._idle_w[mode] = min(known_w) if run is None or run.power_w is None else run.power_w
             return self._idle_w[mode]
-        power_w = self._row(name, batch_size, mode).power_w
+        power_w = self.row(name, batch_size, mode).power_w
         if power_w is None:
             raise InputError(f"the power of {name} at batch {batch_size} [{mode}] was not measured", "measure it first")
         return power_w
 
-    def _row(self, name: str, batch_size: int, mode: Mode) -> ProfileRow:
+    def row(self, name: str, batch_size: int, mode: Mode) -> ProfileRow:
+        """Return the row of a tenant's point.
+
+        Raises:
+            InputError: the point was not and cannot be measured.
+        """
         known = next(known for known in self._planned.known if known.asked.name == name)
         point = Point(known.workload.name, known.asked.task, batch_size, mode)
         for row in known.rows:
@@ -95,14 +96,6 @@ class PointModel:
         if measured is None or measured.minibatch_s is None:
             raise InputError(f"{point} was not measured", "simulate what was measured, or name it with --profile")
         return measured
-
-    def _at_rest_w(self, mode: Mode) -> float:
-        """Return the idle power, W: measured on a twin, else the least power of any workload."""
-        if isinstance(self._device.source, ModelSource):
-            run = idle_run(self._device, mode)
-            if run is not None and run.power_w is not None:
-                return run.power_w
-        return min(row.power_w for known in self._planned.known for row in known.rows if row.power_w is not None)
 
 
 def note_of_probes(loop: InterleaveLoop, tenant: str, times_s: Sequence[float]) -> str:
@@ -276,7 +269,8 @@ class Turns:
         model = PointModel(self._device, planned, self._request.measure)
         durations = resampled(model.times_ns, self._opts.seed)
         slowdown = slowdown_of(self._device.contention.get(engine.shares), planned.tenants, self._opts.seed)
-        power_w = model.power_w if model.knows_power else None
+        measured = [model.row(each.name, each.batch_size, planned.mode).power_w for each in planned.tenants]
+        power_w = None if None in measured else model.power_w
         device = SimulatedDevice(durations, mode=planned.mode, power_w=power_w, slowdown=slowdown)
         return SimulatedMinibatchBackend(EventClock(), planned.tenants, device)
 
@@ -287,26 +281,24 @@ class Turns:
         return guard_ns([each.latency_budget_s for each in self._planned.tenants if isinstance(each, Inference)])
 
     def _live(self, engine: Engine, turn: int, stack: ExitStack) -> None:
-        tenants = self._live_tenants(engine)
+        tenants = [known.live(t) for t, known in zip(self._planned.tenants, self._planned.known, strict=True)]
+        if engine != self._kept_of:  # only the first engine saves checkpoints, so that all engines begin alike
+            tenants = [replace(live, checkpoint=None) for live in tenants]
         backend = LiveMinibatchBackend(
             engine.name, self._device, tenants, save_every_s=SAVE_EVERY_S, seed=self._opts.seed
         )
         stack.callback(backend.close)
         apply_mode(backend, self._device, self._planned.mode)
-        if self._opts.adapt:
-            self._hold_ready(backend)
+        if self._opts.adapt:  # every known batch size is loaded, because loading during the run would delay requests
+            tenant = self._planned.tenants[0]
+            others = {row.batch_size for row in self._planned.known[0].rows} - {tenant.batch_size}
+            for size in (*sorted(others), tenant.batch_size):
+                backend.prepare(tenant.name, size)
         self._loop(engine, turn, backend, stack)
         for tenant in self._planned.tenants:  # its last words, where it crashed
             for line in backend.log_tail(tenant.name).splitlines():
                 self._reporter.detail(f"{tenant.name}: {line}")
         self._hand_back(backend)
-
-    def _hold_ready(self, backend: LiveMinibatchBackend) -> None:
-        """Load the inference network at every known batch size, because loading during the run would delay requests."""
-        tenant, known = self._planned.tenants[0], self._planned.known[0]
-        for size in sorted({row.batch_size for row in known.rows} - {tenant.batch_size}):
-            backend.prepare(tenant.name, size)
-        backend.prepare(tenant.name, tenant.batch_size)
 
     def _loop(self, engine: Engine, turn: int, backend: InterleaveBackend, stack: ExitStack) -> None:
         policy = POLICIES.find(self._opts.policy or engine.policy)(guard_ns=self._guard_ns())
@@ -345,11 +337,6 @@ class Turns:
             name: spec.source(begin_ns, end_ns, (self._opts.seed, turn, place), sizes[name])
             for place, (name, spec) in enumerate(sorted(self._planned.specs.items()))
         }
-
-    def _live_tenants(self, engine: Engine) -> list[LiveTenant]:
-        """Return the tenants to load; only the first engine saves checkpoints, so that all engines begin alike."""
-        found = [known.live(t) for t, known in zip(self._planned.tenants, self._planned.known, strict=True)]
-        return found if engine == self._kept_of else [replace(live, checkpoint=None) for live in found]
 
     def _hand_back(self, backend: LiveMinibatchBackend) -> None:
         unkept = [k.asked.name for k in self._planned.known if k.asked.task == "train" and k.asked.checkpoint is None]

@@ -55,9 +55,6 @@ class ScheduleOptions:
         str | float | None,
         Option("Swap space besides the memory; 0 for none. Default: the machine's.", group="Where", metavar="SIZE"),
     ] = None
-    safety: Annotated[
-        float | None, Option("Multiply measured layer costs by FACTOR. Default: 1.1.", metavar="FACTOR")
-    ] = None
     output: Annotated[
         str | None, Option("File of the timeline. Default: timeline.parquet.", ("-o", "--output"), "Files", "FILE")
     ] = None
@@ -89,12 +86,8 @@ class LayerProfileOptions:
         str | None,
         Option("Table of layer costs. Default: a pipe, else costs.parquet.", ("-o", "--output"), "Files", "FILE"),
     ] = None
-    target_ci: Annotated[
-        str | float, Option("Stop when a median is known this well (95 % interval), or after 1 s.", metavar="SHARE")
-    ] = "5%"
     repeats: Annotated[int | None, Option("Take exactly N samples instead.", metavar="N", least=1, most=10_000)] = None
     cold: Annotated[bool, Option("Also time loads from storage, with an empty page cache.", ("--cold",))] = False
-    layer_timeout: Annotated[str | float, Option("Stop measuring a layer after this time.", metavar="TIME")] = "5m"
     prepared: _Prepared = None
     seed: options.Seed = 0
     force: options.Force = False

@@ -13,7 +13,7 @@ from edgetune.choices import choose
 from edgetune.errors import InputError
 from edgetune.processes.user_folders import prepared_folder
 from edgetune.stages.schedule.best_schedule import best_schedule, require_ortools
-from edgetune.stages.schedule.costs import SAFETY, Host, with_safety, with_times_of
+from edgetune.stages.schedule.costs import Host, with_safety, with_times_of
 from edgetune.stages.schedule.jobs import check_tasks, requests_of
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem
@@ -44,7 +44,6 @@ class SchedulePlan:
         workers: Number of parallel tasks.
         seed: Seed of random arrivals.
         until_s: End of arrivals, s; ``None`` if jobs end by themselves.
-        safety: Safety factor of the runtime on bytes and times of layers.
         plan_within_s: Time limit of the search for the best schedule, for a policy that follows one, s.
         target: The output of the timeline.
     """
@@ -58,7 +57,6 @@ class SchedulePlan:
     workers: int
     seed: int
     until_s: float | None
-    safety: float
     plan_within_s: float
     target: Target
 
@@ -75,7 +73,7 @@ class SchedulePlan:
     @property
     def believed(self) -> dict[str, LayeredNetwork]:
         """The networks with the runtime's safety margin, by name."""
-        return {each.network.name: with_safety(each.network, self.safety) for each in self.known}
+        return {each.network.name: with_safety(each.network) for each in self.known}
 
     @property
     def host(self) -> Host:
@@ -105,10 +103,16 @@ def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
             raise InputError(f"policy {ahead[0]} is simulated only", "add --simulate, or name reuse")
         require_ortools()
     choose(opts.limit, LIMITS, what="limit")
-    limit_bytes, safety = memory_limit_bytes(opts.memory, opts.jobs, jobs), _safety(opts)
+    limit_bytes = jobs.memory_bytes if opts.memory is None else parse_bytes(opts.memory, what="--memory")
+    if limit_bytes is None:
+        hint = "add --memory 512MiB, or write memory: 512MiB into it"
+        raise InputError(f"{opts.jobs} has no memory budget", hint)
     if limit_bytes > _MOST_BYTES:
         raise InputError(f"the memory budget is {format_bytes(limit_bytes)}, which no machine has", "e.g. 512MiB")
-    swap_bytes = _swap_bytes(opts)
+    swap_bytes = None
+    if opts.swap is not None:
+        none = str(opts.swap).strip() in ("0", "0.0", "none")
+        swap_bytes = 0 if none else parse_bytes(opts.swap, what="--swap")
     plan_within_s = parse_time_s(opts.time_limit, what="--time-limit")
     until_s = None if opts.duration is None else parse_time_s(opts.duration, what="--duration")
     check_plot(opts.plot, opts.view, "timeline")
@@ -122,34 +126,8 @@ def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
     if workers > MOST_WORKERS:
         raise InputError(f"there are to be {workers} workers, at most {MOST_WORKERS} can be", "e.g. 2")
     return SchedulePlan(
-        opts, jobs, scenario, policies, limit_bytes, swap_bytes, workers, seed, until_s, safety, plan_within_s, target,
+        opts, jobs, scenario, policies, limit_bytes, swap_bytes, workers, seed, until_s, plan_within_s, target,
     )  # fmt: skip
-
-
-def memory_limit_bytes(words: str | float | None, file: str, jobs: Jobs) -> int:
-    """Return the memory limit of jobs: that of ``--memory``, else that of their file.
-
-    Raises:
-        InputError: neither has a limit, or it is not a size.
-    """
-    limit_bytes = jobs.memory_bytes if words is None else parse_bytes(words, what="--memory")
-    if limit_bytes is None:
-        raise InputError(f"{file} has no memory budget", "add --memory 512MiB, or write memory: 512MiB into it")
-    return limit_bytes
-
-
-def _safety(opts: ScheduleOptions) -> float:
-    safety = SAFETY if opts.safety is None else opts.safety
-    if not 1 <= safety < float("inf"):
-        hint = "layers are taken for so many times their measure, e.g. 1.1; 1 trusts it"
-        raise InputError(f"--safety is {safety:g}", hint)
-    return safety
-
-
-def _swap_bytes(opts: ScheduleOptions) -> int | None:
-    if opts.swap is None:
-        return None
-    return 0 if str(opts.swap).strip() in ("0", "0.0", "none") else parse_bytes(opts.swap, what="--swap")
 
 
 def _target(opts: ScheduleOptions, jobs: Jobs, reporter: Reporter) -> Target:

@@ -17,7 +17,7 @@ from edgetune.processes.user_folders import prepared_folder
 from edgetune.stages.schedule.costs import LayerOptions, measure_machine, measure_network, network_of
 from edgetune.stages.schedule.network import least_budget_bytes
 from edgetune.stats import StoppingRule
-from edgetune.units import format_duration, format_si, parse_bytes, parse_share, parse_time_s
+from edgetune.units import format_duration, format_si, parse_bytes
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.load_warning import warn_of_host_load
 from edgetune.workflows.output import Target, check_outputs, choose_target
@@ -129,6 +129,8 @@ def _prepared(workload: Workload, rules: PrepareOptions, opts: PreparationOption
 
 
 _DEFAULT_NAME = "costs.parquet"
+_TARGET_CI = 0.05
+"""Sampling stops when the median is known this well (95 % interval), or after a second."""
 _MOST_SAMPLES = 50
 """Of a figure whose interval stays wide: a busy machine, on which more would not help."""
 
@@ -167,14 +169,8 @@ def plan_layer_profile(opts: LayerProfileOptions, reporter: Reporter) -> tuple[d
 
 
 def _layer_options(opts: LayerProfileOptions) -> LayerOptions:
-    target = parse_share(opts.target_ci, what="--target-ci")
-    timeout_s = parse_time_s(opts.layer_timeout, what="--layer-timeout")
-    if not 0 < target < 1:
-        raise InputError(f"--target-ci is {opts.target_ci}", "a share above 0 and below 100 %, e.g. 5%")
-    if timeout_s <= 0:
-        raise InputError(f"--layer-timeout is {opts.layer_timeout}", "e.g. 5m")
-    rule = StoppingRule(target=target, maximum=_MOST_SAMPLES, fixed=opts.repeats)
-    return LayerOptions(rule, timeout_s=timeout_s, cold=opts.cold, seed=opts.seed)
+    rule = StoppingRule(target=_TARGET_CI, maximum=_MOST_SAMPLES, fixed=opts.repeats)
+    return LayerOptions(rule, cold=opts.cold, seed=opts.seed)
 
 
 def _opened(opts: LayerProfileOptions, reporter: Reporter) -> list[Prepared]:
