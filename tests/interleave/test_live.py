@@ -212,19 +212,6 @@ def test_training_at_another_batch_size_goes_on_where_it_was(tmp_path, staged):
     assert later.loss == pytest.approx(second.step(), rel=1e-5), "from the weights of the earlier run"
 
 
-def test_a_crash_of_training_is_reported_and_requests_are_answered_on(infers, trains, staged):
-    cam, job = infers(), trains("count < 4 or os.abort()")
-    loop = run(staged(cam, job), cam, job, seconds=0.8)
-    steps = of(loop, "train")
-    failed = len(steps) - 3  # one was lined up, or none
-    assert failed in (1, 2)
-    assert [row.status for row in steps] == ["ok"] * 3 + ["failed"] * failed
-    assert "SIGABRT" in steps[-1].reason
-    later = [row for row in of(loop, "request") if row.arrived_s > steps[-1].finished_s]
-    assert later
-    assert all(row.status == "ok" for row in of(loop, "request"))
-
-
 def test_a_tenant_that_hangs_is_killed_alone(infers, trains, staged):
     stage = staged(infers(), trains("count < 2 or time.sleep(3600)"), hang_s=1.5)
     before = children(stage)
@@ -289,14 +276,6 @@ def handled(path):
 def scores(index):
     weight = np.linspace(-1, 1, 6, dtype=np.float32).reshape(3, 2)
     return ((np.arange(ROWS * 3, dtype=np.float32).reshape(ROWS, 3) / 10)[index] @ weight).tolist()
-
-
-def test_each_request_gets_its_own_sample_of_the_outputs(tmp_path, infers, staged):
-    out = str(tmp_path / "out")
-    stage = staged(infers(3, handler=HANDLER.format(index="request % 4", path=out)))
-    done = all_done(stage, infer(0, 0, 1, 2), infer(1, 3))
-    assert [entry.failed for entry in done] == [(), ()]
-    assert handled(out) == {request: (None, {"scores": pytest.approx(scores(request))}) for request in range(4)}
 
 
 def test_a_request_whose_inputs_raise_fails_alone(tmp_path, infers, staged):

@@ -76,16 +76,6 @@ def test_a_request_alone_is_served_when_the_step_before_it_ends():
     assert [row.samples for row in of(loop, "train")] == [16, 16, 16]
 
 
-def test_requests_of_a_batch_share_their_minibatch_and_late_ones_are_violations():
-    loop = run([10, 20, 90, 100], batch=2, training=False)
-    rows = of(loop, "request")
-    assert [(row.minibatch, row.finished_s, row.samples) for row in rows] == [
-        (0, 0.03, 2), (0, 0.03, 2), (1, 0.11, 2), (1, 0.11, 2),
-    ]  # fmt: skip
-    late = of(run([10, 80], batch=2, training=False), "request")
-    assert [row.met for row in late] == [False, True]
-
-
 def test_live_requests_that_wait_at_the_end_are_abandoned():
     read, write = os.pipe()
     os.write(write, b"line\n" * 8)

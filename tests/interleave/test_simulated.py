@@ -90,21 +90,6 @@ def test_three_at_once_share_the_device_and_one_that_comes_later_takes_its_part(
     assert ends_ms(stage) == [("camera", 10, 40), ("night", 0, 50), ("late", 0, 70)]
 
 
-def test_overhead_depends_on_who_ended_just_then_and_on_lining_up():
-    changes_ms = {(None, "night", False): 5, ("night", "night", True): 1, ("night", "camera", False): 2}
-    stage = stage_of(overhead_ns=lambda *change: changes_ms[change] * MS)
-    stage.start(Minibatch("night", "train", 0))
-    stage.start(Minibatch("night", "train", 1))
-    (first,) = stage.wait(None)
-    (second,) = stage.wait(None)
-    stage.start(infer())
-    assert [(done.start_ns / MS, done.end_ns / MS) for done in (first, second)] == [(5, 25), (26, 46)]
-    assert ends_ms(stage) == [("camera", 48, 58)]
-    stage.wait(60 * MS)
-    stage.start(Minibatch("night", "train", 2))
-    assert ends_ms(stage) == [("night", 65, 85)]
-
-
 def test_a_queued_minibatch_begins_when_the_one_before_has_ended():
     stage = stage_of(overhead_ns=lambda before, tenant, lined_up: (2 if lined_up else 1) * MS)
     stage.start(Minibatch("night", "train", 0))  # 1 to 21 ms
@@ -254,7 +239,7 @@ def test_random_requests_wait_as_lindley_says_one_by_one():
     np.testing.assert_allclose(waits, lindley(arrivals, 0.010), atol=1e-8)
 
 
-@pytest.mark.parametrize("load", [0.3, 0.5, 0.7])
+@pytest.mark.parametrize("load", [0.7])
 def test_random_requests_wait_as_long_as_pollaczek_and_khinchine_say(load):
     # the same arrivals as the loop sees, and the recursion shown above to be what it does: so a million is affordable
     time_s, count = 0.01, 1_000_000

@@ -16,7 +16,7 @@ from edgetune.serving.clock import UNSUPERVISED, Supervision, earliest_ns
 from edgetune.serving.requests import DecisionOverhead, Outcome
 from edgetune.serving.sources import ListedRequests
 from edgetune.stages.schedule.budget import check_budget
-from edgetune.stages.schedule.network import LayeredNetwork
+from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
 from edgetune.stages.schedule.policies.policy import SchedulePolicy
 from edgetune.stages.schedule.request_state import RequestProgress
 from edgetune.stages.schedule.requests import DependentRequests, Request, arrived_at, check_requests
@@ -84,7 +84,8 @@ class ScheduleLoop:
         """Requests without an answer of which a task still runs, with the reason."""
         self.overhead = DecisionOverhead()
         if not policy.whole:  # whole networks are what is run where memory is not looked at
-            check_budget(budget_bytes, {name: self.state.least(name) for name in {each.network for each in requests}})
+            asked = {each.network for each in requests}
+            check_budget(budget_bytes, {name: least_budget_bytes(networks[name]) for name in asked})
 
     def run(self) -> None:
         """Run until every request is answered, has failed or was abandoned; all records are there then.

@@ -90,7 +90,8 @@ def choose_tenants(
     power_w = None if budgets is None else budgets.at(0.0)
     goals = CycleGoals(asked.latency_budget_s, rates[asked.name], power_w, continuous=continuous)
     train = _halves(training[0], modes) if training else []
-    infer = _fillable(_halves(answering[0], modes), specs[asked.name].clients)
+    infer, clients = _halves(answering[0], modes), specs[asked.name].clients
+    infer = [half for half in infer if clients is None or half.batch_size <= clients] or infer  # what clients can fill
     cycle = best_cycle(infer, train, goals, best_effort=best_effort)
     ordered = (*answering, *training)
     tenants = tuple(_named(t, each) for t, each in zip(tenants_of(cycle, goals), ordered, strict=True))
@@ -115,11 +116,6 @@ def _halves(known: TenantMeasurements, modes: Sequence[Mode]) -> list[WorkloadPo
     found = halves(known.rows, known.asked.task, workload=known.workload.name)
     chosen = [half for half in found if half.mode in modes and size in (None, half.batch_size)]
     return chosen or [half for half in found if size in (None, half.batch_size)]
-
-
-def _fillable(infer: Sequence[WorkloadPoint], clients: int | None) -> Sequence[WorkloadPoint]:
-    """Return the points whose batches the clients of a closed loop can fill; all where none is so small."""
-    return [half for half in infer if clients is None or half.batch_size <= clients] or infer
 
 
 def _tenant(known: TenantMeasurements, mode: Mode, rates: Mapping[str, float | None]) -> Tenant:
@@ -235,21 +231,16 @@ def power_watcher(
     if not isinstance(backend, LiveMinibatchBackend):
         readings = None if backend.power is None else SimulatedReadings(backend.power.mean_w, backend.now_ns())
     elif not isinstance(device.power, Absent):
-        readings = _Recorded(stack.enter_context(device.power.record()))
+        recording, taken = stack.enter_context(device.power.record()), 0
+
+        def fresh(now_ns: int) -> Sequence[tuple[int, float]]:  # noqa: ARG001 -- those that are there now
+            nonlocal taken
+            new = recording.readings[taken:]
+            taken += len(new)
+            return [(reading.time_ns, reading.power_w) for reading in new]
+
+        readings = fresh
     return None if readings is None else lambda begin_ns: PowerWatcher(readings, refresh_s, begin_ns, planned.budgets)
-
-
-class _Recorded:
-    """Yields the new readings of a recording."""
-
-    def __init__(self, recording: Any) -> None:
-        self._recording, self._taken = recording, 0
-
-    def __call__(self, now_ns: int) -> Sequence[tuple[int, float]]:  # noqa: ARG002
-        """Return the readings since the last call."""
-        fresh = self._recording.readings[self._taken :]
-        self._taken += len(fresh)
-        return [(reading.time_ns, reading.power_w) for reading in fresh]
 
 
 def replanner(planned: InterleaveJob) -> WatcherOfTurn:
