@@ -105,14 +105,6 @@ def test_policies_are_compared_and_every_event_is_written(edgetune, jobs, tmp_pa
         assert each.started_s >= max(row.finished_s for row in same)
 
 
-def test_the_same_seed_gives_the_same_rows(edgetune, jobs):
-    rows = []
-    for seed in ("3", "3", "4"):
-        assert simulate(edgetune, jobs(), "--seed", seed).code == 0
-        rows.append(io.read(Timeline, "t.parquet").rows)
-    assert rows[0] == rows[1] != rows[2]
-
-
 def test_a_dry_run_says_what_would_run(edgetune, jobs, tmp_path):
     ended = simulate(edgetune, jobs(), "--dry-run", "--policy", "bulk,reuse", "--turns", "3")
     assert (ended.code, ended.out) == (0, "")

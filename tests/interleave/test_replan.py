@@ -57,9 +57,7 @@ class Followed:
         stage = SimulatedMinibatchBackend(
             EventClock(),
             tenants,
-            SimulatedDevice(
-                duration_ns, mode=infer.mode, accept=accept, power_w=drawn_w, apply_ns=10_000_000, prepare_ns=20_000_000
-            ),
+            SimulatedDevice(duration_ns, mode=infer.mode, accept=accept, power_w=drawn_w),
         )
         end_ns = round(window_s * len(rates_per_s) * NS)
         readings = SimulatedReadings(stage.power.mean_w, 0)

@@ -91,11 +91,11 @@ def test_of_version_2_a_sibling_is_made_where_the_own_group_holds_processes(tmp_
     assert (made / "memory.max").read_text() == str(LIMIT)
     (made / "memory.peak").write_text("1000\n")
     (made / "memory.events").write_text("low 0\nhigh 0\nmax 7\noom 1\noom_kill 1\noom_group_kill 0\n")
-    (made / "memory.stat").write_text("anon 5\nworkingset_refault_anon 2\nworkingset_refault_file 3\npgmajfault 11\n")
+    (made / "memory.stat").write_text("anon 5\npgmajfault 11\n")
     (made / "memory.swap.current").write_text("12\n")
     limit.admit(4711)
     assert (made / "cgroup.procs").read_text() == "4711"
-    assert limit.figures() == cgroups.CgroupFigures(1000, 12, 11, 5, 7, 1)
+    assert limit.figures() == cgroups.CgroupFigures(1000, 12, 11, 7, 1)
 
 
 def test_of_version_1_swap_is_limited_together_with_memory(tmp_path: Path) -> None:

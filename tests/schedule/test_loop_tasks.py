@@ -94,15 +94,6 @@ def test_a_budget_below_the_hungriest_layer_is_refused_with_the_smallest_that_wo
     run([TWO], batch("two"), budget=213, policy=FirstCome(shares_weights=False))
 
 
-def test_a_whole_network_may_need_more_than_the_budget():
-    class Whole(FirstCome):
-        whole = True
-
-    loop = run([chain("whole", {"weights": 100, "execute_ms": 1})], batch("whole"), policy=Whole(), budget=50)
-    assert ends_ms(loop) == {0: ("ok", 1.0)}
-    assert loop.state.memory.peak_bytes == 100
-
-
 def test_nothing_is_chosen_that_is_not_ready():
     cases = {
         "which is not ready": LayerTask("execute", "two", "two", 0, 0, 22, 0),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from schedule_builder import chain, graphs, layer
+from schedule_builder import graphs, layer
 
 from edgetune.stages.schedule.memory_accounting import MemoryAccounting
 from edgetune.stages.schedule.network import LayeredNetwork, as_one_layer, least_budget_bytes
@@ -111,21 +111,6 @@ def test_weights_that_layers_share_count_once_and_leave_with_the_last_of_them():
         ledger.unload("g", index)
         assert ledger.held_bytes == left
     assert ledger.settled
-
-
-def test_a_chain_needs_all_weights_and_its_widest_place():
-    network = chain(
-        "net",
-        {"weights": 10, "output": 100, "scratch": 1, "load_ms": 1, "execute_ms": 2},
-        {"weights": 20, "output": 50, "scratch": 5, "load_ms": 3, "execute_ms": 4},
-        {"weights": 0, "output": 7, "scratch": 0, "load_ms": 9, "execute_ms": 8},
-        input_bytes=3,
-    )
-    whole = as_one_layer(network)
-    (only,) = whole.layers
-    assert (only.weight_bytes, only.output_bytes, only.scratch_bytes) == (30, 7, 100 + 50 + 5 - 7)
-    assert (only.load_s, only.execute_s) == (pytest.approx(0.004), pytest.approx(0.014))
-    assert (whole.input_bytes, only.after, only.name) == (3, (), "net")
 
 
 @given(graphs("net"))

@@ -150,15 +150,5 @@ def test_the_first_request_of_each_policy(policy, first):
     assert begun(run(policy, [A, B], "ab", workers=1)).startswith(f"L{first}0 E{first}0")
 
 
-def test_shortest_network_counts_what_is_done_and_shortest_job_does_not():
-    nearly = chain("n", ("conv", 1, 3, 0.5), ("conv", 1, 0.5, 0.5))
-    short = chain("s", ("conv", 1, 2, 1))
-
-    def order(policy):
-        return [record.request.network for record in run(policy, [nearly, short], "ns", workers=1).requests]
-
-    assert order("sjf") == order("snf") == ["s", "n"]
-
-
 def test_round_robin_has_requests_take_turns():
     assert begun(run("rr", [B, A], "ba", workers=1)).split()[:4] == ["Lb0", "Eb0", "La0", "Ea0"]

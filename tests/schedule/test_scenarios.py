@@ -50,18 +50,6 @@ def test_a_batch_is_150_images_at_once_for_every_network(name, count):
     assert {request.arrival_ns for request in found} == {0}
 
 
-@pytest.mark.parametrize(("kind", "least", "most"), [("composition", 3, 3), ("all-random", 1, 9)])
-def test_compositions_are_drawn_anew(kind, least, most):
-    _, found = requests(FOLDER / f"stochastic-{kind}-1.0.yaml")
-    images = {}
-    for request in found:
-        images.setdefault(request.arrival_ns, []).append(request.network)
-    sizes = [len(names) for names in images.values()]
-    assert (min(sizes), max(sizes), len(images)) == (least, most, 150)
-    assert all(len(set(names)) == len(names) for names in images.values())
-    assert len({tuple(names) for names in images.values()}) > 50
-
-
 @pytest.mark.parametrize("intensity", INTENSITIES)
 @pytest.mark.parametrize(("kind", "each"), [("fixed", 5), ("uniform", 1)])
 def test_gaps_are_what_an_arrival_takes_divided_by_the_intensity(kind, each, intensity):

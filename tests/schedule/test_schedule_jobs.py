@@ -104,14 +104,6 @@ def test_the_same_seed_gives_the_same_requests_and_another_gives_others() -> Non
     assert of_j != of_k
 
 
-def test_the_chosen_networks_do_not_depend_on_the_arrivals() -> None:
-    slow, fast = (
-        [each.network for each in made(Job("j", ("a", "b"), "normal", intensity=x, count=40, choose="uniform"))]
-        for x in (0.8, 1.2)
-    )
-    assert slow == fast
-
-
 def test_a_job_waits_for_all_requests_of_those_it_is_after() -> None:
     found = made(Job("late", ("a",), after=("j", "k")), Job("j", ("a", "b"), count=2), Job("k", ("b",), (9.0,)))
     late = next(each for each in found if each.job == "late")

@@ -87,7 +87,9 @@ class ScheduleCpModel:
                     self._add_loads(name, layer)
         for request in requests:
             self._hold_activations(request)
+        self._order_equals()
         self._limit()
+        self._bound_answers()
         if objective == "response":
             self._cost = sum(self._answers.values()) - self._arrivals
         else:
@@ -260,6 +262,18 @@ class ScheduleCpModel:
         size = model.new_int_var(0, self._horizon, f"{name} size")
         self._held.append((model.new_interval_var(start, size, end, name), size_bytes))
 
+    def _order_equals(self) -> None:
+        """Answer requests that differ in nothing in the order of their numbers: one schedule of many like it."""
+        awaited = {before for request in self.case.requests for before in request.after}
+        last: dict[tuple[str, int, tuple[int, ...]], Request] = {}
+        for request in self.case.requests:
+            if request.number in awaited:
+                continue
+            key = (request.network, request.arrival_ns, request.after)
+            if key in last:
+                self.model.add(self._answers[last[key].number] <= self._answers[request.number])
+            last[key] = request
+
     def _limit(self) -> None:
         """Keep within the budget, the workers, storage and cores."""
         model, case = self.model, self.case
@@ -278,8 +292,47 @@ class ScheduleCpModel:
         else:
             self.model.add_cumulative(intervals, [1] * len(intervals), most)
 
+    def _bound_answers(self) -> None:
+        """Add constraints that follow from the others and that the solver does not see: work comes before answers.
+
+        Let ``before[a, b]`` be that the answer of a is no later than that of b. Of the requests that come at a time or
+        later, the workers do between that time and b's answer all executions of every such a, and, of the networks
+        that no earlier request asks for, all loads at least once.
+        """
+        before, arrived = self._orders(), 0
+        for place, request in enumerate(self.case.requests):
+            if place and request.arrival_ns == arrived:
+                continue
+            arrived = request.arrival_ns
+            coming = self.case.requests[place:]
+            known = {each.network for each in self.case.requests[:place]}
+            for last in coming:
+                work: Any = 0
+                for other in coming:
+                    work += before[other.number, last.number] * self._work(other.network, "execute")
+                for name in {each.network: None for each in coming if each.network not in known}:
+                    loaded = self.model.new_bool_var(f"loaded {name} {last.number} {place}")
+                    for other in coming:
+                        if other.network == name:
+                            self.model.add_implication(before[other.number, last.number], loaded)
+                    work += loaded * self._work(name, "load")
+                passed = self._answers[last.number] - self._ticks(arrived)
+                self.model.add(self.case.workers * passed >= work)
+
     def _work(self, name: str, what: TaskKind) -> int:
         return sum(self._layer_ticks(name, layer, what) for layer in range(len(self.case.networks[name].layers)))
+
+    def _orders(self) -> dict[tuple[int, int], Any]:
+        """Return, for each pair of requests, whether the answer of the first is no later than that of the second."""
+        numbers = [request.number for request in self.case.requests]
+        before: dict[tuple[int, int], Any] = {(number, number): 1 for number in numbers}
+        for place, one in enumerate(numbers):
+            for other in numbers[place + 1 :]:
+                earlier = self.model.new_bool_var(f"{one} before {other}")
+                self.model.add(self._answers[one] <= self._answers[other]).only_enforce_if(earlier)
+                self.model.add(self._answers[other] <= self._answers[one]).only_enforce_if(~earlier)
+                before[one, other], before[other, one] = earlier, ~earlier
+        return before
 
     def _time(self, name: str, earliest: int = 0) -> IntVar:
         return self.model.new_int_var(earliest, self._horizon, name)
