@@ -11,7 +11,7 @@ from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.options import Option, options_class
 
 if TYPE_CHECKING:
-    from edgetune.workflows.interleave.turns import InterleaveRequest
+    from edgetune.workflows.interleave.planning import InterleaveRequest
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 

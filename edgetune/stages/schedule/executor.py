@@ -311,12 +311,8 @@ class Exchange:
         """Give an answer to the handler, where there is one; called in the loop's thread, before the next task."""
         handler = self._handlers.get(network)
         if handler is not None and handler.outputs is not None:
-            handler.outputs(request, None, {name: _of_sample(array) for name, array in outputs.items()})
-
-
-def _of_sample(array: Any) -> Any:
-    """Return the answer to a sample: the first of its batch, or a number without a batch dimension."""
-    return array[0] if np.ndim(array) else array
+            first = {name: array[0] if np.ndim(array) else array for name, array in outputs.items()}  # of the batch
+            handler.outputs(request, None, first)
 
 
 def _sample(given: Any, tensors: Sequence[TensorSpec]) -> Arrays:

@@ -24,7 +24,7 @@ from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.units import parse_power_w, parse_time_s
 from edgetune.workflows.device_option import open_named, recovered
 from edgetune.workflows.interleave.options import InterleaveOptions
-from edgetune.workflows.interleave.planning import InterleaveJob, choose_tenants, explained
+from edgetune.workflows.interleave.planning import InterleaveJob, InterleaveRequest, choose_tenants, explained
 from edgetune.workflows.interleave.points import (
     Measuring,
     measure_missing,
@@ -39,7 +39,7 @@ from edgetune.workflows.interleave.tenants import (
     tenants_of_document,
     tenants_of_options,
 )  # fmt: skip
-from edgetune.workflows.interleave.turns import InterleaveRequest, InterleaveResult, Turns
+from edgetune.workflows.interleave.turns import InterleaveResult, Turns
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.output import FinishedRun, Target, check_outputs, choose_target, keep_rows, write_run
 from edgetune.workflows.parse_options import choose_modes, mode_here, parse_dimensions, profile_options
@@ -69,8 +69,8 @@ def interleave(opts: InterleaveOptions, reporter: Reporter) -> FinishedRun[Run]:
             reporter.info(line)
         if not device.simulated:
             request.measure.close()
-        rows = keep_rows(request.target, lambda: _run_of(request, planned, InterleaveResult()), RunRow, reporter)
-        result = Turns(request, planned, rows).run()
+        rows = keep_rows(request.target, lambda: _run_of(planned, InterleaveResult()), RunRow, reporter)
+        result = Turns(planned, rows).run()
         if not isinstance(device.modes, Absent):
             try:
                 device.modes.restore()
@@ -82,7 +82,7 @@ def interleave(opts: InterleaveOptions, reporter: Reporter) -> FinishedRun[Run]:
         if rows is not None:
             rows.discard()
         raise result.failure
-    run = _run_of(request, planned, result)
+    run = _run_of(planned, result)
     try:
         write_run(request.target, run, rows, reporter)
     except (EdgetuneError, OSError) as error:  # a full disk: the figures at least are reported
@@ -154,18 +154,14 @@ def plan_of(request: InterleaveRequest) -> InterleaveJob:
     Raises:
         InputError, InfeasibleError, DeviceError: see ``interleave``.
     """
-    opts, device, reporter, points = request.opts, request.device, request.reporter, request.points
+    device, reporter, points = request.device, request.reporter, request.points
     with reporting_saved(reporter, lambda: _UNKEPT, "stopped before the run"):
         SimulationLabel(request.simulated, reporter, device.conditions.get("runtime")).announce()
         if request.plan is not None and not device.simulated and not any(points.values()):
             reporter.info("minibatch times are those of the plan; nothing is measured again")
         with reporter.timing("measuring the workloads", None) if any(points.values()) else nullcontext():
             complete = measure_missing(request.known, points, _measure(request), reporter)
-        return choose_tenants(
-            complete, request.specs, request.modes, budgets=request.budgets, best_effort=opts.best_effort,
-            adapt=opts.adapt,
-            continuous=request.plan is not None and request.plan.problem.objective == "continuous-throughput",
-        )  # fmt: skip
+        return choose_tenants(request, complete)
 
 
 def _read_tenants(opts: InterleaveOptions) -> tuple[Plan | None, Sequence[TenantSpec]]:
@@ -320,8 +316,9 @@ def _budgets(opts: InterleaveOptions, plan: Plan | None) -> Budgets | None:
     return Budgets(tuple(steps))
 
 
-def _run_of(request: InterleaveRequest, planned: InterleaveJob, result: InterleaveResult) -> Run:
+def _run_of(planned: InterleaveJob, result: InterleaveResult) -> Run:
     """Return the run of all turns, with its tenants and conditions."""
+    request = planned.request
     opts, device, tenants = request.opts, request.device, []
     for known, tenant in zip(planned.known, planned.tenants, strict=True):
         path = known.workload.path

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.profile import Point
 from edgetune.artifacts.repeats import late_minibatch_s, mean_minibatch_s
 from edgetune.artifacts.yaml_document import plain
 from edgetune.devices.capabilities import Absent
@@ -17,7 +19,7 @@ from edgetune.devices.device import Device
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.stages.interleave.admission import admit
-from edgetune.stages.interleave.backend import Inference, Tenant, Training
+from edgetune.stages.interleave.backend import Engine, Inference, Tenant, Training
 from edgetune.stages.interleave.cycle import Cycle, CycleGoals, WorkloadPoint, explain
 from edgetune.stages.interleave.live import LiveMinibatchBackend
 from edgetune.stages.interleave.loop import Watcher
@@ -26,8 +28,54 @@ from edgetune.stages.interleave.policies.policy import guard_ns
 from edgetune.stages.interleave.power import Budgets, PowerWatcher, SimulatedReadings
 from edgetune.stages.interleave.replan import Replanner
 from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
-from edgetune.units import format_duration, format_si
-from edgetune.workflows.interleave.points import TenantMeasurements
+from edgetune.units import format_duration, format_si, parse_time_s
+from edgetune.workflows.interleave.options import InterleaveOptions
+from edgetune.workflows.interleave.points import Measuring, TenantMeasurements
+from edgetune.workflows.output import Target
+from edgetune.workflows.reporting import Reporter
+
+
+@dataclass(frozen=True, slots=True)
+class InterleaveRequest:
+    """A requested run, before any measurement.
+
+    Args:
+        opts: The options as given.
+        reporter: Receives progress.
+        device: Where to run.
+        engines: The engines in the order of comparison.
+        measure: Measures points that no table has.
+        plan: The plan to follow; ``None`` without one.
+        target: The output of the run.
+        budgets: Power budgets; ``None`` without one.
+        known: The tenants, with the rows of tables and of the plan.
+        specs: The arrival process of each tenant.
+        modes: The modes to choose from.
+        points: The points to measure first, by tenant.
+    """
+
+    opts: InterleaveOptions
+    reporter: Reporter
+    device: Device
+    engines: Sequence[Engine]
+    measure: Measuring
+    plan: Plan | None
+    target: Target
+    budgets: Budgets | None
+    known: Sequence[TenantMeasurements]
+    specs: Mapping[str, ArrivalSpec]
+    modes: Sequence[Mode]
+    points: Mapping[str, Sequence[Point]]
+
+    @property
+    def simulated(self) -> bool:
+        """Whether all figures are simulated."""
+        return self.device.simulated or all(engine.simulated for engine in self.engines)
+
+    @property
+    def duration_s(self) -> float:
+        """Duration of a turn, s."""
+        return parse_time_s(self.opts.duration, what="--duration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,73 +83,59 @@ class InterleaveJob:
     """A planned run.
 
     Args:
+        request: What was asked.
         tenants: With their batch sizes and times.
         known: The tenants with all their measured points.
         mode: The power mode.
-        specs: The arrival process of each tenant.
         cycle: The cycle of one inference and at most one training workload; ``None`` for other tenants.
         goals: The problem that the cycle solves.
-        budgets: Power budgets; ``None`` for none.
     """
 
+    request: InterleaveRequest
     tenants: tuple[Tenant, ...]
     known: tuple[TenantMeasurements, ...]
     mode: Mode
-    specs: dict[str, ArrivalSpec]
     cycle: Cycle | None = None
     goals: CycleGoals | None = None
-    budgets: Budgets | None = None
 
 
-def choose_tenants(
-    known: Sequence[TenantMeasurements],
-    specs: Mapping[str, ArrivalSpec],
-    modes: Sequence[Mode],
-    *,
-    budgets: Budgets | None,
-    best_effort: bool,
-    adapt: bool,
-    continuous: bool = False,
-) -> InterleaveJob:
+def choose_tenants(request: InterleaveRequest, known: Sequence[TenantMeasurements]) -> InterleaveJob:
     """Return the job to run.
 
     Args:
+        request: What was asked.
         known: The tenants with their measured points.
-        specs: The arrival process of each tenant.
-        modes: The modes to choose from.
-        budgets: Power budgets.
-        best_effort: Whether to run tenants that cannot be served, too.
-        adapt: Whether the run follows rates: the plan then serves the first rate, else the highest.
-        continuous: Whether training may run on while the next batch fills; see ``CycleGoals``.
 
     Raises:
         InfeasibleError: the tenants cannot be served; the message names the nearest feasible rate.
         InputError: a power budget without measured power, or no mode in which all tenants were measured.
     """
+    opts, specs, modes, plan = request.opts, request.specs, request.modes, request.plan
     answering = [each for each in known if each.asked.answers]
     training = [each for each in known if not each.asked.answers]
-    rates = {name: _rate(spec, adapt=adapt) for name, spec in specs.items()}
+    rates = {name: _rate(spec, adapt=opts.adapt) for name, spec in specs.items()}
     if len(answering) != 1 or len(training) > 1:
         tenants = tuple(_tenant(each, modes[0], rates) for each in known)
-        _admit(tenants, best_effort=best_effort)
-        return InterleaveJob(tenants, tuple(known), modes[0], dict(specs), budgets=budgets)
+        _admit(tenants, best_effort=opts.best_effort)
+        return InterleaveJob(request, tenants, tuple(known), modes[0])
     asked = answering[0].asked
     assert asked.latency_budget_s is not None
-    power_w = None if budgets is None else budgets.at(0.0)
+    power_w = None if request.budgets is None else request.budgets.at(0.0)
+    continuous = plan is not None and plan.problem.objective == "continuous-throughput"
     goals = CycleGoals(asked.latency_budget_s, rates[asked.name], power_w, continuous=continuous)
     train = _halves(training[0], modes) if training else []
     infer, clients = _halves(answering[0], modes), specs[asked.name].clients
     infer = [half for half in infer if clients is None or half.batch_size <= clients] or infer  # what clients can fill
-    cycle = best_cycle(infer, train, goals, best_effort=best_effort)
+    cycle = best_cycle(infer, train, goals, best_effort=opts.best_effort)
     ordered = (*answering, *training)
-    tenants = tuple(_named(t, each) for t, each in zip(tenants_of(cycle, goals), ordered, strict=True))
-    _admit(tenants, best_effort=best_effort)
-    return InterleaveJob(tenants, ordered, cycle.infer.mode, dict(specs), cycle, goals, budgets)
-
-
-def _named(tenant: Tenant, known: TenantMeasurements) -> Tenant:
-    named = replace(tenant, name=known.asked.name)
-    return replace(named, weight=known.asked.weight, task=known.asked.task) if isinstance(named, Training) else named
+    tenants = tuple(
+        replace(tenant, name=each.asked.name, weight=each.asked.weight, task=each.asked.task)
+        if isinstance(tenant, Training)
+        else replace(tenant, name=each.asked.name)
+        for tenant, each in zip(tenants_of(cycle, goals), ordered, strict=True)
+    )
+    _admit(tenants, best_effort=opts.best_effort)
+    return InterleaveJob(request, tenants, ordered, cycle.infer.mode, cycle, goals)
 
 
 def _rate(spec: ArrivalSpec, *, adapt: bool) -> float | None:
@@ -181,25 +215,25 @@ def _cautious_times(planned: InterleaveJob) -> list[str]:
 
 def _at_random(planned: InterleaveJob) -> list[str]:
     """Return notes on bursts that may be late, how long traces last, and closed loops that leave no time to train."""
-    names = [name for name, spec in planned.specs.items() if not spec.even]
+    names = [name for name, spec in planned.request.specs.items() if not spec.even]
     lines = [f"{', '.join(names)}: requests do not come evenly, and a burst of them may be late"] if names else []
     lines += [
         f"{name}: each of the {len(spec.rates_per_s)} rates of its trace lasts {format_duration(spec.window_s)} "
         "(trace:FILE:10s for another time)"
-        for name, spec in planned.specs.items()
+        for name, spec in planned.request.specs.items()
         if math.isfinite(spec.window_s)
     ]
     lines += [
         f"{name}: its trace begins again every {format_duration(spec.period_s)}"
-        for name, spec in planned.specs.items()
+        for name, spec in planned.request.specs.items()
         if spec.period_s is not None
     ]
-    if len(planned.specs) == len(planned.tenants):
+    if len(planned.request.specs) == len(planned.tenants):
         return lines
     sizes = {tenant.name: tenant.batch_size for tenant in planned.tenants}
     return lines + [
         f"{name}: {spec.clients or sizes[name]} requests wait at any time, so that managed sharing may never train"
-        for name, spec in planned.specs.items()
+        for name, spec in planned.request.specs.items()
         if spec.kind == "closed" and (spec.clients or sizes[name]) >= sizes[name]
     ]
 
@@ -222,10 +256,9 @@ REFRESH_S = 1.0
 """How often a simulated sensor has a reading where the device does not say, s: as on a Jetson, see the twin."""
 
 
-def power_watcher(
-    device: Device, planned: InterleaveJob, backend: InterleaveBackend, stack: ExitStack
-) -> WatcherOfTurn | None:
+def power_watcher(planned: InterleaveJob, backend: InterleaveBackend, stack: ExitStack) -> WatcherOfTurn | None:
     """Open the sensor and return the watcher of power; ``None`` without a sensor."""
+    device = planned.request.device
     refresh_s = REFRESH_S if isinstance(device.power, Absent) else device.power.refresh_s
     readings: Any = None
     if not isinstance(backend, LiveMinibatchBackend):
@@ -240,7 +273,8 @@ def power_watcher(
             return [(reading.time_ns, reading.power_w) for reading in new]
 
         readings = fresh
-    return None if readings is None else lambda begin_ns: PowerWatcher(readings, refresh_s, begin_ns, planned.budgets)
+    budgets = planned.request.budgets
+    return None if readings is None else lambda begin_ns: PowerWatcher(readings, refresh_s, begin_ns, budgets)
 
 
 def replanner(planned: InterleaveJob) -> WatcherOfTurn:

@@ -1,21 +1,19 @@
 """Runs the engines of ``edgetune interleave`` in turns: makes backends, runs their loops, and keeps the rows."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 
 from edgetune import limits
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.repeats import mean_minibatch_s
 from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.run import RunRow
-from edgetune.devices.device import Contention, Device, ModelSource
+from edgetune.devices.device import Contention, ModelSource
 from edgetune.errors import InputError
 from edgetune.processes.families import without_collections
-from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import ArrivalSource, LineArrivals
 from edgetune.stages.interleave.backend import Engine, Inference, Tenant
@@ -23,12 +21,10 @@ from edgetune.stages.interleave.live import LiveMinibatchBackend
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop, SharingOverhead, Watcher
 from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.policies.policy import guard_ns
-from edgetune.stages.interleave.power import Budgets
 from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend, Slowdown, resampled
 from edgetune.stages.roofline.measure import idle_run
 from edgetune.stats import median, percentile
-from edgetune.units import NS, format_duration, format_si, parse_time_s
-from edgetune.workflows.interleave.options import InterleaveOptions
+from edgetune.units import NS, format_duration, format_si
 from edgetune.workflows.interleave.planning import (
     InterleaveBackend,
     InterleaveJob,
@@ -36,22 +32,19 @@ from edgetune.workflows.interleave.planning import (
     power_watcher,
     replanner,
 )
-from edgetune.workflows.interleave.points import Measuring, TenantMeasurements, apply_mode
-from edgetune.workflows.output import Target
-from edgetune.workflows.reporting import Reporter, Stopping, noting_signals
+from edgetune.workflows.interleave.points import apply_mode
+from edgetune.workflows.reporting import Stopping, noting_signals
 
 
 class PointModel:
     """Times and power of every point for a simulation; a simulated device measures missing points when asked.
 
     Args:
-        device: The device of the measurements.
         planned: The tenants and their rows.
-        measure: Measures a point of a simulated device.
     """
 
-    def __init__(self, device: Device, planned: InterleaveJob, measure: Measuring) -> None:
-        self._device, self._planned, self._measure = device, planned, measure
+    def __init__(self, planned: InterleaveJob) -> None:
+        self._device, self._planned, self._measure = planned.request.device, planned, planned.request.measure
         self._idle_w: dict[Mode, float] = {}
 
     def times_ns(self, name: str, batch_size: int, mode: Mode) -> Sequence[int]:
@@ -167,60 +160,17 @@ class Keeper(Watcher):
         self.rows.keep(row)
 
 
-@dataclass(frozen=True, slots=True)
-class InterleaveRequest:
-    """A requested run, before any measurement.
-
-    Args:
-        opts: The options as given.
-        reporter: Receives progress.
-        device: Where to run.
-        engines: The engines in the order of comparison.
-        measure: Measures points that no table has.
-        plan: The plan to follow; ``None`` without one.
-        target: The output of the run.
-        budgets: Power budgets; ``None`` without one.
-        known: The tenants, with the rows of tables and of the plan.
-        specs: The arrival process of each tenant.
-        modes: The modes to choose from.
-        points: The points to measure first, by tenant.
-    """
-
-    opts: InterleaveOptions
-    reporter: Reporter
-    device: Device
-    engines: Sequence[Engine]
-    measure: Measuring
-    plan: Plan | None
-    target: Target
-    budgets: Budgets | None
-    known: Sequence[TenantMeasurements]
-    specs: Mapping[str, ArrivalSpec]
-    modes: Sequence[Mode]
-    points: Mapping[str, Sequence[Point]]
-
-    @property
-    def simulated(self) -> bool:
-        """Whether all figures are simulated."""
-        return self.device.simulated or all(engine.simulated for engine in self.engines)
-
-    @property
-    def duration_s(self) -> float:
-        """Duration of a turn, s."""
-        return parse_time_s(self.opts.duration, what="--duration")
-
-
 class Turns:
     """Runs engines on a device or in simulated time.
 
     Args:
-        request: The device, engines and options; the caller restores the device's mode.
-        planned: The job.
+        planned: The job; the caller restores the device's mode.
         rows: The file that keeps rows during the run; ``None`` keeps them in memory only.
     """
 
-    def __init__(self, request: InterleaveRequest, planned: InterleaveJob, rows: RowsFile | None = None) -> None:
-        self._request, self._planned, self._rows = request, planned, rows
+    def __init__(self, planned: InterleaveJob, rows: RowsFile | None = None) -> None:
+        self._request, self._planned, self._rows = planned.request, planned, rows
+        request = planned.request
         self._opts, self._device, self._reporter = request.opts, request.device, request.reporter
         self._outcome = InterleaveResult()
         self._stopping = Stopping()
@@ -266,7 +216,7 @@ class Turns:
 
     def _simulated_backend(self, engine: Engine) -> SimulatedMinibatchBackend:
         planned = self._planned
-        model = PointModel(self._device, planned, self._request.measure)
+        model = PointModel(planned)
         durations = resampled(model.times_ns, self._opts.seed)
         slowdown = slowdown_of(self._device.contention.get(engine.shares), planned.tenants, self._opts.seed)
         measured = [model.row(each.name, each.batch_size, planned.mode).power_w for each in planned.tenants]
@@ -335,7 +285,7 @@ class Turns:
         sizes = {tenant.name: tenant.batch_size for tenant in self._planned.tenants}
         return {
             name: spec.source(begin_ns, end_ns, (self._opts.seed, turn, place), sizes[name])
-            for place, (name, spec) in enumerate(sorted(self._planned.specs.items()))
+            for place, (name, spec) in enumerate(sorted(self._request.specs.items()))
         }
 
     def _hand_back(self, backend: LiveMinibatchBackend) -> None:
@@ -349,7 +299,7 @@ class Turns:
                 self._outcome.notes.append(f"{saved.tenant}: {saved.steps} steps of training are in {saved.path}")
 
     def _watchers(self, backend: InterleaveBackend, stack: ExitStack) -> list[WatcherOfTurn]:
-        power = power_watcher(self._device, self._planned, backend, stack)
+        power = power_watcher(self._planned, backend, stack)
         found = [] if power is None else [power]
         return [*found, replanner(self._planned)] if self._opts.adapt else found
 

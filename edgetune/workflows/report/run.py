@@ -27,7 +27,12 @@ def run_section(run: Run, out: SectionWriter) -> None:
     if not summaries:
         out.note("nothing happened: no request came and no training minibatch ran")
         return
-    if rows := [row for summary in summaries for row in _rows(summary)]:
+    rows = [
+        (of.engine, *figures)
+        for of in summaries
+        for figures in (*map(_answered, of.answered), *map(_trained, of.trained))
+    ]
+    if rows:
         out.table(_COLUMNS, rows)
         out.space()
     out.table(*_device(summaries))
@@ -81,13 +86,6 @@ def _worst_p99(summary: EngineSummary) -> float | None:
         of.latency_p99_s / of.latency_budget_s for of in summary.answered if of.latency_p99_s and of.latency_budget_s
     ]
     return max(shares, default=None)
-
-
-def _rows(summary: EngineSummary) -> list[tuple[object, ...]]:
-    return [
-        *((summary.engine, *_answered(of)) for of in summary.answered),
-        *((summary.engine, *_trained(of)) for of in summary.trained),
-    ]
 
 
 def _answered(of: InferenceSummary) -> tuple[object, ...]:
