@@ -12,7 +12,6 @@ from typing import Any
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point
-from edgetune.artifacts.repeats import late_minibatch_s, mean_minibatch_s
 from edgetune.artifacts.yaml_document import plain
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
@@ -180,7 +179,7 @@ def explained(planned: InterleaveJob) -> list[str]:
     mode = f"power mode: {planned.mode}" if planned.mode.settings() else None
     lines = [mode] if mode else []
     if planned.cycle is not None and planned.goals is not None:
-        return [*lines, *_cautious_times(planned), *explain(planned.cycle, planned.goals), *_at_random(planned)]
+        return [*lines, *explain(planned.cycle, planned.goals), *_at_random(planned)]
     for tenant in planned.tenants:
         takes = format_si(tenant.minibatch_s, "s")
         if isinstance(tenant, Inference):
@@ -189,32 +188,11 @@ def explained(planned: InterleaveJob) -> list[str]:
             lines.append(f"{tenant.name}: answers{rate} within {due}, batch {tenant.batch_size} in {takes}")
         else:
             lines.append(f"{tenant.name}: trains, batch {tenant.batch_size} in {takes}, weight {tenant.weight:g}")
-    return [*lines, *_cautious_times(planned), *_at_random(planned)]
-
-
-_CAUTIOUS = 1.05
-"""From this ratio of the planned time to the median on, the plan names both."""
-
-
-def _cautious_times(planned: InterleaveJob) -> list[str]:
-    """Return a line for each tenant whose planned time is well above the measured median."""
-    lines = []
-    for known, tenant in zip(planned.known, planned.tenants, strict=True):
-        rows = [row for row in known.rows if (row.batch_size, row.mode) == (tenant.batch_size, planned.mode)]
-        median_s = max((row.minibatch_s for row in rows if row.minibatch_s is not None), default=math.inf)
-        if tenant.minibatch_s >= _CAUTIOUS * median_s:
-            statistic = "the upper end of the median's 95 % interval"
-            for words, figure in (("the mean", mean_minibatch_s), ("the 95th percentile", late_minibatch_s)):
-                statistic = words if any(figure(row) == tenant.minibatch_s for row in rows) else statistic
-            times = format_si(tenant.minibatch_s, "s"), format_si(median_s, "s")
-            lines.append(
-                f"{tenant.name}: kept in time with {times[0]} per minibatch, {statistic}; the median is {times[1]}"
-            )
-    return lines
+    return [*lines, *_at_random(planned)]
 
 
 def _at_random(planned: InterleaveJob) -> list[str]:
-    """Return notes on bursts that may be late, how long traces last, and closed loops that leave no time to train."""
+    """Return notes on bursts that may be late, and on how long traces last."""
     names = [name for name, spec in planned.request.specs.items() if not spec.even]
     lines = [f"{', '.join(names)}: requests do not come evenly, and a burst of them may be late"] if names else []
     lines += [
@@ -228,14 +206,7 @@ def _at_random(planned: InterleaveJob) -> list[str]:
         for name, spec in planned.request.specs.items()
         if spec.period_s is not None
     ]
-    if len(planned.request.specs) == len(planned.tenants):
-        return lines
-    sizes = {tenant.name: tenant.batch_size for tenant in planned.tenants}
-    return lines + [
-        f"{name}: {spec.clients or sizes[name]} requests wait at any time, so that managed sharing may never train"
-        for name, spec in planned.request.specs.items()
-        if spec.kind == "closed" and (spec.clients or sizes[name]) >= sizes[name]
-    ]
+    return lines
 
 
 def cycle_figures(planned: InterleaveJob) -> dict[str, Any] | None:
