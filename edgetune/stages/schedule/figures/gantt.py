@@ -5,8 +5,8 @@
     memory    - - - - - - - - - - - - - - - - -  budget
               ___/----\\____/-------\\__________
 
-Bars have the colour of their network; loads are pale and hatched. Of a long run a part from its middle is drawn. Bars
-that would be narrower than a line are drawn as one with their neighbours, and of held memory the most is drawn.
+Bars have the colour of their network; loads are pale and hatched. Bars that would be narrower than a line are drawn as
+one with their neighbours, and of held memory the most is drawn.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,10 +56,6 @@ _HATCHED = 1 / 120
 _PALE = 0.62
 """Share of a colour's distance to white by which a load is paler."""
 _MIB = 2.0**20
-_MOST_BARS = 400
-"""Above which a figure would be stripes, so that a part of the time is drawn."""
-_PART_BARS = 160
-"""Bars of a part: about one in every twentieth of an inch."""
 
 
 TaskKind = tuple[str, str, bool]
@@ -74,8 +70,7 @@ def gantt_figure(
     Args:
         timeline: The timeline.
         policy: The policy; ``None`` takes all, one below the other.
-        from_s, to_s: Which part of it, s since the turn began. Without both, all of a short run, else some of its
-            middle.
+        from_s, to_s: Which part of it, s since the turn began.
 
     Raises:
         InputError: the timeline lacks the policy, or no task ran in that part.
@@ -127,11 +122,7 @@ def _turn(timeline: Timeline, policy: str | None, from_s: float | None, to_s: fl
     whole_s = max(row.finished_s for row in rows) if killed is None else 1.02 * killed[0] or 1e-3
     span = Span(from_s or 0.0, whole_s if to_s is None else to_s)
     place_of = {id(row): place for place, row in enumerate(timeline.rows)}
-    bars = bars_of(rows, span, place_of)
-    if len(bars) > _MOST_BARS and from_s is to_s is None:
-        span = middle_of(bars)
-        bars = bars_of(rows, span, place_of)
-    return _Turn(rows, bars, span, whole_s, killed)
+    return _Turn(rows, bars_of(rows, span, place_of), span, whole_s, killed)
 
 
 def _draw_turn(above: Any, below: Any, turn: _Turn, timeline: Timeline, *, first: bool) -> None:
@@ -174,13 +165,6 @@ def bars_of(
         if row.event in ("load", "execute") and row.worker is not None and row.started_s is not None
     ]  # fmt: skip
     return thinned(merged(bars, span), span)
-
-
-def middle_of(bars: Sequence[Bar[TaskKind]]) -> Span:
-    """Return the part of the time in which the bars in the middle are."""
-    first = max(len(bars) - _PART_BARS, 0) // 2
-    some = sorted(bars, key=lambda bar: bar.start_s)[first : first + _PART_BARS]
-    return Span(some[0].start_s, max(bar.end_s for bar in some))
 
 
 def _draw_bars(axes: Any, bars: Sequence[Bar[TaskKind]], colours: dict[str, str], span: Span) -> None:
