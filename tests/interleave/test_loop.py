@@ -6,18 +6,20 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from simulated_run import MS, NS, device_of, of, simulated
 
 from edgetune.artifacts.mode import Mode
-from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import LineArrivals, ScheduledArrivals
 from edgetune.stages.interleave.admission import NEVER_NS
 from edgetune.stages.interleave.backend import Inference, Training
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.stages.interleave.simulated import Fault, SimulatedDevice, SimulatedMinibatchBackend
+from edgetune.stages.interleave.simulated import Fault
 from edgetune.stages.interleave.state import Serve, Train, Wait
 
-MS = 1_000_000
+
+def at_ms(*times_ms):
+    return ScheduledArrivals(iter([round(ms * MS) for ms in times_ms]))
 
 
 class FullBatchesFirst:
@@ -48,23 +50,11 @@ def run(
     source=None,
     **turn,
 ):
-    clock = EventClock()
     tenants = [Inference("cam", batch, 0.05, 10.0, infer_ms / 1e3)]
     tenants += [Training("job", 16, train_ms / 1e3)] if training else []
-    times = {"cam": infer_ms * MS, "job": train_ms * MS}
-    faults = fault or (lambda minibatch: None)
-    stage = SimulatedMinibatchBackend(
-        clock, tenants, SimulatedDevice(lambda name, size, mode: times[name], fault=faults)
-    )
-    sources = {"cam": source or ScheduledArrivals(iter([round(ms * MS) for ms in arrivals_ms]))}
-    turn = EngineTurn("simulated", end_ms * MS, **turn)
-    loop = InterleaveLoop(turn, stage, FullBatchesFirst(), tenants, sources, watchers=watchers)
-    loop.run()
-    return loop
-
-
-def of(loop, event):
-    return [row for row in loop.rows if row.event == event]
+    faults = {} if fault is None else {"fault": fault}
+    sources = {"cam": source or at_ms(*arrivals_ms)}
+    return simulated(tenants, sources, end_ms / 1e3, FullBatchesFirst(), watchers=watchers, turn=turn, **faults)
 
 
 def test_a_request_alone_is_served_when_the_step_before_it_ends():
@@ -103,11 +93,9 @@ def test_rows_are_kept_when_the_run_breaks_off():
                 raise KeyboardInterrupt
             return super().decide(snapshot)
 
-    clock = EventClock()
     tenants = [Inference("cam", 2, 0.05, 10.0, 0.01)]
-    stage = SimulatedMinibatchBackend(clock, tenants, SimulatedDevice(lambda *_: 10 * MS))
-    sources = {"cam": ScheduledArrivals(iter([ms * MS for ms in (1, 2, 40, 41, 42)]))}
-    loop = InterleaveLoop(EngineTurn("simulated", 1000 * MS), stage, Interrupts(), tenants, sources)
+    sources = {"cam": at_ms(1, 2, 40, 41, 42)}
+    loop = InterleaveLoop(EngineTurn("simulated", NS), device_of(tenants), Interrupts(), tenants, sources)
     with pytest.raises(KeyboardInterrupt):
         loop.run()
     assert [(row.status, row.arrived_s) for row in of(loop, "request")] == [
@@ -181,23 +169,10 @@ class LinesUp(FullBatchesFirst):
 def test_time_is_lost_where_the_next_could_have_begun_whether_it_was_lined_up_or_not():
     tenants = [Inference("cam", 1, 0.05, 10.0, 0.01), Training("job", 16, 0.03)]
     lost_ms = {("cam", "job", True): 1, (None, "cam", False): 10, ("job", "job", True): 2}
-    stage = SimulatedMinibatchBackend(
-        EventClock(),
-        tenants,
-        SimulatedDevice(
-            lambda name, *_: {"cam": 10 * MS, "job": 30 * MS}[name], overhead_ns=lambda *kind: lost_ms[kind] * MS
-        ),
-    )
     # The request waits for 10 ms on an idle device: 5 + 10 to 25; steps lined up: 26 to 56, 58 to 88 and 90 to 120.
-    loop = InterleaveLoop(
-        EngineTurn("simulated", 60 * MS),
-        stage,
-        LinesUp(),
-        tenants,
-        {"cam": ScheduledArrivals(iter([5 * MS]))},
-        watchers=[Paused(5 * MS)],
-    )
-    loop.run()
+    paused = [Paused(5 * MS)]
+    lost = {"overhead_ns": lambda *kind: lost_ms[kind] * MS}
+    loop = simulated(tenants, {"cam": at_ms(5)}, 0.06, LinesUp(), watchers=paused, **lost)
     assert [row.started_s for row in of(loop, "request")] == [0.015]
     assert [row.started_s for row in of(loop, "train")] == pytest.approx([0.026, 0.058, 0.090])
     assert loop.overhead.gaps_s == pytest.approx(0.005)
@@ -226,15 +201,8 @@ class Paused:
 
 def test_a_step_that_runs_when_time_is_up_is_still_seen_so_that_one_minibatch_at_most_is_lined_up_behind_it():
     queues = [Inference("full", 2, 0.2, 20.0, 0.01), Inference("partial", 8, 0.3, 20.0, 0.01)]
-    times = {"full": 10 * MS, "partial": 10 * MS, "job": 40 * MS}
-    tenants = [*queues, Training("job", 16, 0.04)]
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(lambda name, size, mode: times[name]))
-    sources = {
-        "full": ScheduledArrivals(iter([45 * MS, 95 * MS])),
-        "partial": ScheduledArrivals(iter([50 * MS, 94 * MS])),
-    }
-    loop = InterleaveLoop(EngineTurn("simulated", 100 * MS), stage, Managed(), tenants, sources)
-    loop.run()
+    sources = {"full": at_ms(45, 95), "partial": at_ms(50, 94)}
+    loop = simulated([*queues, Training("job", 16, 0.04)], sources, 0.1, Managed())
     ran = sorted({(row.started_s, row.finished_s) for row in loop.rows})
     assert ran[-3] == pytest.approx((0.08, 0.12))  # the step
     assert all(after[0] >= before[1] for before, after in pairwise(ran))

@@ -5,34 +5,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from simulated_run import MS, NS, device_of, evenly, simulated
 
 from edgetune.artifacts.mode import Mode
 from edgetune.errors import DeviceError, InputError
-from edgetune.serving.arrivals import ArrivalSpec, parse_arrivals
-from edgetune.serving.clock import EventClock
+from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.stages.interleave.admission import NEVER_NS
 from edgetune.stages.interleave.backend import Inference, Minibatch, Training
-from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
-from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.stages.interleave.simulated import (
-    Fault,
-    SimulatedDevice,
-    SimulatedMinibatchBackend,
-)
+from edgetune.stages.interleave.simulated import Fault
 
-NS = 1_000_000_000
-MS = 1_000_000
 CAMERA = Inference("camera", 4, 0.1, 60.0, 0.01)
 NIGHT = Training("night", 16, 0.02)
-LATE = Training("late", 16, 0.02)
+LATE = Training("late", 16, 0.04)
 
 
 def stage_of(*tenants, **options):
-    times_ms = {"camera": 10, "night": 20, "late": 40}
-    durations = options.pop("duration_ns", lambda tenant, size, mode: times_ms[tenant] * MS)
-    return SimulatedMinibatchBackend(
-        EventClock(), tenants or (CAMERA, NIGHT, LATE), SimulatedDevice(durations, **options)
-    )
+    return device_of(tenants or (CAMERA, NIGHT, LATE), **options)
 
 
 def ends_ms(stage):
@@ -186,18 +174,10 @@ def test_faults_fail_a_minibatch_some_requests_or_the_tenant():
 # ---- with the loop and the policy
 
 
-def run(tenants, sources, duration_ns, seconds, **options):
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(duration_ns, **options))
-    loop = InterleaveLoop(EngineTurn("simulated", round(seconds * NS)), stage, Managed(guard_ns=0), tenants, sources)
-    loop.run()
-    return loop.rows
-
-
 @pytest.mark.parametrize(("size", "rate", "time_ms"), [(1, 50, 10), (4, 50, 30), (16, 100, 60)])
 def test_even_requests_wait_for_their_batch_and_its_answer(size, rate, time_ms):
     tenant = Inference("camera", size, 1.0, rate, time_ms / 1000)
-    spec = parse_arrivals(f"uniform:{rate}")
-    rows = run([tenant], {"camera": spec.source(0, 10 * NS)}, lambda *_: time_ms * MS, 10)
+    rows = simulated([tenant], {"camera": evenly(rate, 10)}, 10).rows
     whole = [row for row in rows if row.samples == size]
     assert len(whole) == (10 * rate - 1) // size * size
     for row in whole:
@@ -208,9 +188,7 @@ def test_even_requests_wait_for_their_batch_and_its_answer(size, rate, time_ms):
 def test_as_much_training_as_planned_runs_in_every_cycle():
     # 8 requests at 50/s: a cycle of 160 ms; 30 ms to answer leaves 130 ms: six steps of 20 ms
     tenants = (Inference("camera", 8, 0.175, 50.0, 0.03), Training("night", 16, 0.02))
-    times_ms = {"camera": 30, "night": 20}
-    source = parse_arrivals("uniform:50").source(0, 10 * NS)
-    rows = run(tenants, {"camera": source}, lambda tenant, *_: times_ms[tenant] * MS, 10)
+    rows = simulated(tenants, {"camera": evenly(50.0, 10)}, 10).rows
     answered = sorted({(row.started_s, row.finished_s) for row in rows if row.event == "request" and row.samples == 8})
     steps = [row for row in rows if row.event == "train"]
     for (_, ended_s), (begins_s, _) in itertools.pairwise(answered):
@@ -221,7 +199,7 @@ def test_as_much_training_as_planned_runs_in_every_cycle():
 def md1(rate, time_ms, count, seed):
     """Waiting times in the simulator, and their arrivals, s."""
     spec, tenant = ArrivalSpec("poisson", (rate,), spacing="poisson"), Inference("q", 1, 1e6, rate, time_ms / 1000)
-    rows = run([tenant], {"q": spec.source(0, round(count / rate * NS), seed)}, lambda *_: time_ms * MS, count / rate)
+    rows = simulated([tenant], {"q": spec.source(0, round(count / rate * NS), seed)}, count / rate).rows
     requests = [row for row in rows if row.event == "request"]
     waits = np.array([row.started_s - row.arrived_s for row in requests])
     return waits, np.array([row.arrived_s for row in requests])
@@ -239,10 +217,9 @@ def test_random_requests_wait_as_lindley_says_one_by_one():
     np.testing.assert_allclose(waits, lindley(arrivals, 0.010), atol=1e-8)
 
 
-@pytest.mark.parametrize("load", [0.7])
-def test_random_requests_wait_as_long_as_pollaczek_and_khinchine_say(load):
+def test_random_requests_wait_as_long_as_pollaczek_and_khinchine_say():
     # the same arrivals as the loop sees, and the recursion shown above to be what it does: so a million is affordable
-    time_s, count = 0.01, 1_000_000
+    load, time_s, count = 0.7, 0.01, 1_000_000
     rate = load / time_s
     source = ArrivalSpec("poisson", (rate,), spacing="poisson").source(0, round(count / rate * NS), 3)
     waits = lindley(np.array(source.take(count * NS)) / NS, time_s)
