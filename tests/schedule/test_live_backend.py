@@ -109,19 +109,6 @@ def mapped_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[2]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_weights_are_in_memory_while_they_are_loaded_and_no_longer(prepared: dict[str, Prepared]) -> None:
-    runnables = layers(prepared)
-    backend = LiveTaskBackend(runnables, workers=1, answers=Kept(prepared))
-    with closing(backend):
-        before = mapped_bytes()
-        backend.start(LayerTask("load", "wide", "wide", 0, 0, 16 * MIB, 0))
-        (done,) = backend.wait(None)
-        assert done.failure is None
-        assert mapped_bytes() - before >= 16 * MIB
-        backend.unload("wide", 0)
-        assert mapped_bytes() - before < CODE
-
-
 def damaged(prepared: Mapping[str, Prepared], folder: Path) -> dict[str, Prepared]:
     """Return the networks again, the wide one from a copy in which the second file of weights was cut short."""
     original = prepared["wide"].folder

@@ -69,11 +69,10 @@ def test_a_run_stays_within_its_limit(prepared: dict[str, Prepared], inputs: Run
         assert figures.not_enforced_for
 
 
-@pytest.mark.parametrize("form", ["external"])
-def test_whole_networks_run_in_both_forms_and_only_the_runtime_keeps_the_limit_by_default(
-    form: str, prepared: dict[str, Prepared], inputs: RunInputs
+def test_whole_networks_run_and_only_the_runtime_keeps_the_limit_by_default(
+    prepared: dict[str, Prepared], inputs: RunInputs
 ) -> None:
-    options = LiveOptions("bulk", LIMIT, form=form, enforce=False)  # type: ignore[arg-type]
+    options = LiveOptions("bulk", LIMIT, form="external", enforce=False)
     run = LiveRun(of(prepared, "wide"), [Request(0, "wide", 0)], options, inputs)
     records = list(run.records())
     assert [r.kind for r in records if isinstance(r, TaskRecord)] == ["load", "execute", "unload"]

@@ -118,32 +118,24 @@ def _size_bytes(conditions: Mapping[str, Any], name: str) -> int | None:
     return round(value)
 
 
-def with_safety(network: LayeredNetwork, factor: float = SAFETY) -> LayeredNetwork:
-    """Return a network as the runtime takes it, with a margin: all bytes and times times ``factor``."""
+def with_safety(network: LayeredNetwork, factor: float = SAFETY, *, times: bool = True) -> LayeredNetwork:
+    """Return a network as the runtime takes it: all bytes times ``factor``, as a margin, and with ``times`` all times.
+
+    A plan that is to be as good as it says keeps to the bytes that the runtime holds tasks for, and knows how long they
+    really take.
+    """
+
+    def scaled(value: Any) -> Any:
+        if isinstance(value, int):
+            return round(value * factor)
+        return value * factor if times and isinstance(value, float) else value
+
     layers = []
     for layer in network.layers:
-        scaled = {each.name: _scaled(getattr(layer, each.name), factor) for each in fields(layer)}
         shared = tuple((file, round(size_bytes * factor)) for file, size_bytes in layer.shared)
-        layers.append(replace(layer, **{**scaled, "shared": shared}))
+        figures = {each.name: scaled(getattr(layer, each.name)) for each in fields(layer)}
+        layers.append(replace(layer, **{**figures, "shared": shared}))
     return LayeredNetwork(network.name, tuple(layers), round(network.input_bytes * factor))
-
-
-def _scaled(value: Any, factor: float) -> Any:
-    """Return a number of bytes or seconds times a factor, and anything else as it is."""
-    if isinstance(value, int):
-        return round(value * factor)
-    return value * factor if isinstance(value, float) else value
-
-
-def with_times_of(network: LayeredNetwork, other: LayeredNetwork) -> LayeredNetwork:
-    """Return a network with its own bytes and the times of another, which has the same layers.
-
-    A plan that is to be as good as it says keeps to the bytes that the runtime holds tasks for, safety included, and
-    knows how long they really take.
-    """
-    pairs = zip(network.layers, other.layers, strict=True)
-    layers = tuple(replace(layer, load_s=each.load_s, execute_s=each.execute_s) for layer, each in pairs)
-    return replace(network, layers=layers)
 
 
 def network_of(prepared: Prepared, name: str | None = None) -> LayeredNetwork:
@@ -218,13 +210,13 @@ def measure_network(prepared: Prepared, options: LayerOptions, on_layer: OnLayer
         opened, lost = _asked(child, {"command": "open", **_common(prepared, options)}, _OPEN_TIMEOUT_S)
         for index, layer in enumerate(prepared.layers):
             row = replace(_row(prepared, index), sessions_bytes=opened.get("sessions_bytes"))
+            reply, failure = dict[str, Any](), lost
             if lost is None:
-                command = {"command": "layer", "index": index, **_how(options)}
+                command = {"command": "layer", "index": index, "rule": asdict(options.rule)}
+                command |= {"longest_s": options.longest_s, "cold": options.cold}
                 reply, failure = _asked(child, command, options.timeout_s)
-                row = _measured(row, reply) if failure is None else _lost(row, failure)
                 lost = failure and f"layer {layer.name} before it failed"
-            else:
-                row = _lost(row, lost)
+            row = _measured(row, reply) if failure is None else replace(row, status="failed", reason=failure)
             rows.append(row)
             on_layer(row)
     return tuple(rows)
@@ -264,10 +256,6 @@ def _asked(child: Child, command: dict[str, Any], timeout_s: float) -> tuple[dic
         return {}, f"it took longer than {format_duration(timeout_s)}"
 
 
-def _how(options: LayerOptions) -> dict[str, Any]:
-    return {"rule": asdict(options.rule), "longest_s": options.longest_s, "cold": options.cold}
-
-
 def _row(prepared: Prepared, index: int) -> LayerCostRow:
     """Return the row of a layer before it is measured."""
     layer: PreparedLayer = prepared.layers[index]
@@ -276,10 +264,6 @@ def _row(prepared: Prepared, index: int) -> LayerCostRow:
         prepared.network, layer.name, layer.kind, layer.weight_bytes, layer.output_bytes, None, None, index,
         layer.after, layer.scratch_bytes, prepared.input_bytes, shared_files=files, shared_bytes=sizes,
     )  # fmt: skip
-
-
-def _lost(row: LayerCostRow, reason: str) -> LayerCostRow:
-    return replace(row, status="failed", reason=reason)
 
 
 def _measured(row: LayerCostRow, reply: dict[str, Any]) -> LayerCostRow:

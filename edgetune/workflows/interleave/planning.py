@@ -27,7 +27,7 @@ from edgetune.stages.interleave.policies.policy import guard_ns
 from edgetune.stages.interleave.power import Budgets, PowerWatcher, SimulatedReadings
 from edgetune.stages.interleave.replan import Replanner
 from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
-from edgetune.units import format_duration, format_si, parse_time_s
+from edgetune.units import format_si, parse_time_s
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.interleave.points import Measuring, TenantMeasurements
 from edgetune.workflows.output import Target
@@ -179,8 +179,8 @@ def explained(planned: InterleaveJob) -> list[str]:
     mode = f"power mode: {planned.mode}" if planned.mode.settings() else None
     lines = [mode] if mode else []
     if planned.cycle is not None and planned.goals is not None:
-        return [*lines, *explain(planned.cycle, planned.goals), *_at_random(planned)]
-    for tenant in planned.tenants:
+        lines += explain(planned.cycle, planned.goals)
+    for tenant in planned.tenants if planned.cycle is None else ():
         takes = format_si(tenant.minibatch_s, "s")
         if isinstance(tenant, Inference):
             rate = "" if tenant.rate_per_s is None else f" at {tenant.rate_per_s:g}/s"
@@ -188,24 +188,9 @@ def explained(planned: InterleaveJob) -> list[str]:
             lines.append(f"{tenant.name}: answers{rate} within {due}, batch {tenant.batch_size} in {takes}")
         else:
             lines.append(f"{tenant.name}: trains, batch {tenant.batch_size} in {takes}, weight {tenant.weight:g}")
-    return [*lines, *_at_random(planned)]
-
-
-def _at_random(planned: InterleaveJob) -> list[str]:
-    """Return notes on bursts that may be late, and on how long traces last."""
-    names = [name for name, spec in planned.request.specs.items() if not spec.even]
-    lines = [f"{', '.join(names)}: requests do not come evenly, and a burst of them may be late"] if names else []
-    lines += [
-        f"{name}: each of the {len(spec.rates_per_s)} rates of its trace lasts {format_duration(spec.window_s)} "
-        "(trace:FILE:10s for another time)"
-        for name, spec in planned.request.specs.items()
-        if math.isfinite(spec.window_s)
-    ]
-    lines += [
-        f"{name}: its trace begins again every {format_duration(spec.period_s)}"
-        for name, spec in planned.request.specs.items()
-        if spec.period_s is not None
-    ]
+    bursts = [name for name, spec in planned.request.specs.items() if not spec.even]
+    if bursts:
+        lines.append(f"{', '.join(bursts)}: requests do not come evenly, and a burst of them may be late")
     return lines
 
 

@@ -13,7 +13,7 @@ from edgetune.choices import choose
 from edgetune.errors import InputError
 from edgetune.processes.user_folders import prepared_folder
 from edgetune.stages.schedule.best_schedule import best_schedule, require_ortools
-from edgetune.stages.schedule.costs import Host, with_safety, with_times_of
+from edgetune.stages.schedule.costs import Host, with_safety
 from edgetune.stages.schedule.jobs import check_tasks, requests_of
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem
@@ -159,7 +159,7 @@ def planned(plan: SchedulePlan, policy: PolicyChoice, requests: Sequence[Request
     Raises:
         DeviceError: OR-Tools is missing.
     """
-    networks = {name: with_times_of(each, plan.networks[name]) for name, each in plan.believed.items()}
+    networks = {name: with_safety(each, times=False) for name, each in plan.networks.items()}
     case = SchedulingProblem(networks, requests, budget_bytes, plan.workers, cores=plan.scenario.cores)
     objective = cast("Objective", policy.options.get("variant", "response"))
     return best_schedule(case, objective, plan.host.machine, limit_s=plan.plan_within_s)

@@ -205,7 +205,11 @@ def _pale(colour: str) -> tuple[float, ...]:
 
 def _draw_memory(axes: Any, turn: _Turn, limit_bytes: int | None) -> None:
     rows, span, (factor, _) = turn.rows, turn.span, turn.span.unit
-    held = [(_since_s(row), row.held_bytes) for row in rows if row.held_bytes is not None]
+    held = [
+        (row.finished_s if row.started_s is None or row.event == "unload" else row.started_s, row.held_bytes)
+        for row in rows
+        if row.held_bytes is not None
+    ]
     resident = [(row.finished_s, row.resident_bytes) for row in rows if row.resident_bytes is not None]
     swapped = [(row.finished_s, row.swap_bytes) for row in rows if row.swap_bytes]
     budget = [(row.finished_s, row.budget_bytes) for row in rows if row.budget_bytes is not None]
@@ -231,11 +235,6 @@ def _draw_memory(axes: Any, turn: _Turn, limit_bytes: int | None) -> None:
                   linestyle="none", clip_on=False, zorder=4, label="held when killed")  # fmt: skip
     axes.set_ylim(0, 1.12 * highest or 1.0)
     axes.set_ylabel("memory (MiB)")
-
-
-def _since_s(row: TimelineRow) -> float:
-    """Return since when what a row says is held was held, s."""
-    return row.finished_s if row.started_s is None or row.event == "unload" else row.started_s
 
 
 def highest_per_slot(points: Sequence[tuple[float, int]], span: Span) -> list[tuple[float, int]]:
