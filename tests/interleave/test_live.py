@@ -282,26 +282,18 @@ def scores(index):
     return ((np.arange(ROWS * 3, dtype=np.float32).reshape(ROWS, 3) / 10)[index] @ weight).tolist()
 
 
-def test_a_request_whose_inputs_raise_fails_alone(tmp_path, infers, staged):
+def test_requests_whose_inputs_raise_or_spoil_their_batch_fail_alone_and_leave_no_trace(tmp_path, infers, staged):
     out = str(tmp_path / "out")
-    stage = staged(infers(3, handler=HANDLER.format(index="[2, 1, 0][request] / [1, 0, 1][request]", path=out)))
-    (done,) = all_done(stage, infer(0, 0, 1, 2))
-    assert done.failure is None
-    assert not done.lost
-    ((request, reason),) = done.failed
+    stage = staged(infers(3, handler=HANDLER.format(index="[2, 1 / (request != 1), 99, 1][request]", path=out)))
+    raised, spoilt, after = all_done(stage, infer(0, 0, 1), infer(1, 0, 2), infer(2, 3))
+    assert not any(done.lost or done.failure for done in (raised, spoilt, after))
+    ((request, reason),) = raised.failed
     assert request == 1
     assert "inputs() raised ZeroDivisionError" in reason
-    assert handled(out) == {0: (None, {"scores": scores(2)}), 2: (None, {"scores": scores(0)})}
-
-
-def test_a_request_that_spoils_its_batch_fails_alone_and_leaves_no_trace_in_the_next(tmp_path, infers, staged):
-    out = str(tmp_path / "out")
-    stage = staged(infers(3, handler=HANDLER.format(index="99 if request == 2 else request % 4", path=out)))
-    spoilt, after = all_done(stage, infer(0, 0, 1, 2), infer(1, 3))
     assert [request for request, _ in spoilt.failed] == [2]
-    assert (after.failed, after.failure) == ((), None)
-    assert sorted(handled(out)) == [0, 1, 3]
-    assert handled(out)[1] == (None, {"scores": pytest.approx(scores(1))})
+    assert after.failed == ()
+    answers = {0: scores(2), 3: scores(1)}
+    assert handled(out) == {number: (None, {"scores": pytest.approx(of)}) for number, of in answers.items()}
 
 
 def test_lines_from_outside_wake_the_stage_and_reach_the_handler(tmp_path, infers, staged):

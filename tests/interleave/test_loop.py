@@ -12,7 +12,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.serving.sources import LineArrivals, ScheduledArrivals
 from edgetune.stages.interleave.admission import NEVER_NS
 from edgetune.stages.interleave.backend import Inference, Training
-from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
+from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop, Watcher
 from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.simulated import Fault
 from edgetune.stages.interleave.state import Serve, Train, Wait
@@ -179,7 +179,7 @@ def test_time_is_lost_where_the_next_could_have_begun_whether_it_was_lined_up_or
     assert loop.overhead.minibatches == 4
 
 
-class Paused:
+class Paused(Watcher):
     """Has no training until a time."""
 
     def __init__(self, until_ns):
@@ -191,12 +191,6 @@ class Paused:
     def poll(self, now_ns, loop):
         loop.pause_training(paused=now_ns < self.until_ns)
         self.next_ns = self.until_ns if now_ns < self.until_ns else None
-
-    def on_arrival(self, tenant, at_ns):
-        """Nothing is made of it."""
-
-    def on_row(self, row):
-        """Nor of this."""
 
 
 def test_a_step_that_runs_when_time_is_up_is_still_seen_so_that_one_minibatch_at_most_is_lined_up_behind_it():

@@ -56,10 +56,6 @@ def test_more_requests_than_come_in_good_time_are_not_waited_for():
     assert decide([queue(ages=[60, 40, 20, 0], batch=5, gap=20)]) == wait(30)
 
 
-def test_waiting_requests_are_served_when_no_more_arrive():
-    assert decide([queue(ages=[1], ended=True)]) == Serve("a", 1)
-
-
 def test_full_batches_go_earliest_deadline_first_and_late_ones_after_them():
     lax, urgent = queue("lax", [1], batch=1, budget=200), queue("urgent", [1], batch=1, budget=50)
     late = queue("late", [90, 80], batch=1, budget=60)
@@ -104,6 +100,7 @@ def test_a_request_may_come_right_after_a_step_began():
 
 
 def test_nothing_more_comes_to_a_queue_that_has_ended():
+    assert decide([queue(ages=[1], ended=True)]) == Serve("a", 1)
     assert decide([queue(budget=20, work=10, ended=True)], [TrainingJob("t", 500 * MS)]) == Train("t")
 
 
@@ -119,13 +116,6 @@ def test_the_next_batch_is_expected_a_gap_after_the_last_request_of_this_one():
     tight = queue(ages=[10, 0], batch=3, budget=100, work=55, gap=20)
     assert decide([tight], [TrainingJob("t", 30 * MS)]) == Train("t")  # 30 + 2 * 55 = 140, and 30 + 55 <= 90
     assert decide([tight], [TrainingJob("t", 30 * MS + 1)]) == wait(35)
-
-
-def test_jobs_share_by_weight():
-    jobs = [TrainingJob("heavy", MS, weight=3.0, served_ns=29), TrainingJob("light", MS, weight=1.0, served_ns=10)]
-    assert decide(jobs=jobs) == Train("heavy")
-    jobs[0].served_ns = 31
-    assert decide(jobs=jobs) == Train("light")
 
 
 def test_a_shorter_job_may_pass_one_that_does_not_fit():

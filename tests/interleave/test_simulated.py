@@ -8,11 +8,13 @@ import pytest
 from simulated_run import MS, NS, device_of, evenly, simulated
 
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.device import Contention
 from edgetune.errors import DeviceError, InputError
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.stages.interleave.admission import NEVER_NS
 from edgetune.stages.interleave.backend import Inference, Minibatch, Training
 from edgetune.stages.interleave.simulated import Fault
+from edgetune.workflows.interleave.turns import slowdown_of
 
 CAMERA = Inference("camera", 4, 0.1, 60.0, 0.01)
 NIGHT = Training("night", 16, 0.02)
@@ -169,6 +171,17 @@ def test_faults_fail_a_minibatch_some_requests_or_the_tenant():
     hung, behind = stage.wait(None)
     assert (hung.failure, hung.lost, hung.end_ns - hung.start_ns) == ("no answer for 5 s", True, 5 * NS)
     assert (behind.failure, behind.lost, behind.end_ns) == ("its tenant had ended", True, hung.end_ns)
+
+
+def test_contention_of_a_device_is_of_answers_beside_work_without_a_deadline_and_drawn_by_the_seed():
+    tenants = [CAMERA, NIGHT, LATE]
+    slowdown = slowdown_of(Contention((3.0,), (1.5,), "made up"), tenants, 0)
+    assert (slowdown("camera", "night"), slowdown("night", "camera"), slowdown("night", "late")) == (3.0, 1.5, 2.0)
+    assert slowdown_of(None, tenants, 0)("camera", "night") == 2.0
+    one, other = (slowdown_of(Contention((2.0, 3.0), (1.0,), "made up"), tenants, 7) for _ in range(2))
+    draws = [one("camera", "night") for _ in range(50)]
+    assert set(draws) == {2.0, 3.0}
+    assert draws == [other("camera", "night") for _ in range(50)]
 
 
 # ---- with the loop and the policy

@@ -9,12 +9,6 @@ from edgetune.workflows.options import Option, options_class
 
 LIMITS = ("auto", "cgroup", "accounted")
 
-_Jobs = Annotated[str, Option("A YAML file of networks and jobs.", metavar="JOBS", argument=True)]
-_Costs = Annotated[
-    str | None, Option("Table of layer costs, as edgetune schedule profile writes it.", group="Files", metavar="FILE")
-]
-_Memory = Annotated[str | float | None, Option("Memory budget, e.g. 512MiB.", group="Problem", metavar="SIZE")]
-_Workers = Annotated[int | None, Option("Tasks that run at a time.", metavar="N", least=1)]
 _Prepared = Annotated[str | None, Option("Folder of prepared models. Default: a cache.", group="Files", metavar="DIR")]
 
 
@@ -22,7 +16,9 @@ _Prepared = Annotated[str | None, Option("Folder of prepared models. Default: a 
 class ScheduleOptions:
     """The options of ``edgetune schedule run``."""
 
-    jobs: _Jobs = field(kw_only=False)
+    jobs: Annotated[str, Option("A YAML file of networks and jobs.", metavar="JOBS", argument=True)] = field(
+        kw_only=False
+    )
     policy: Annotated[
         str | None,
         Option(
@@ -32,8 +28,8 @@ class ScheduleOptions:
         ),
     ] = None  # fmt: skip
     simulate: Annotated[bool, Option("Simulate with the measured costs of layers.", ("--simulate",), "Where")] = False
-    memory: _Memory = None
-    workers: _Workers = None
+    memory: Annotated[str | float | None, Option("Memory budget, e.g. 512MiB.", group="Problem", metavar="SIZE")] = None
+    workers: Annotated[int | None, Option("Tasks that run at a time.", metavar="N", least=1)] = None
     turns: Annotated[int, Option("How often each policy runs.", metavar="N", least=1)] = 1
     time_limit: Annotated[
         str | float, Option("Longest search of policy optimum for a schedule, before the clock starts.", metavar="TIME")
@@ -44,7 +40,10 @@ class ScheduleOptions:
             "No request arrives after this time, e.g. 60s. Default: until jobs end.", group="Problem", metavar="TIME"
         ),
     ] = None
-    costs: _Costs = None
+    costs: Annotated[
+        str | None,
+        Option("Table of layer costs, as edgetune schedule profile writes it.", group="Files", metavar="FILE"),
+    ] = None
     prepared: Annotated[
         str | None, Option("Folder of prepared networks. Default: a cache.", group="Files", metavar="DIR")
     ] = None

@@ -46,11 +46,6 @@ def colours_of(timeline: Timeline) -> dict[str, str]:
     return {name: known[place % len(known)] for place, name in enumerate(names)}
 
 
-def written(name: str) -> str:
-    """Return a name as a figure shows it: in lines of bounded length; ``$`` starts no formula."""
-    return name_in_lines(name, _NAME_CHARACTERS)
-
-
 _HATCHED = 1 / 120
 """Width from which hatching can be seen as such."""
 _PALE = 0.62
@@ -184,7 +179,7 @@ def _draw_bars(axes: Any, bars: Sequence[Bar[TaskKind]], colours: dict[str, str]
 
     draw_bars(axes, bars, factor, place=lambda worker: -worker, style=style)
     for network in sorted({bar.kind[1] for bar in bars}):
-        axes.barh([0], [0], color=colours[network], label=written(network))
+        axes.barh([0], [0], color=colours[network], label=name_in_lines(network, _NAME_CHARACTERS))
     if any(event == "load" for event, *_ in (bar.kind for bar in bars)):
         axes.barh([0], [0], facecolor="white", edgecolor=BLACK, hatch="////", linewidth=0.5, label="load")
     if any(bar.kind[2] for bar in bars):
