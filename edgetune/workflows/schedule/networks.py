@@ -15,7 +15,6 @@ from edgetune.errors import InputError
 from edgetune.processes.user_folders import prepared_folder
 from edgetune.stages.schedule.costs import Host, host_of, is_timed, network_of, networks_of
 from edgetune.stages.schedule.network import LayeredNetwork
-from edgetune.stages.schedule.tasks import Machine
 from edgetune.units import format_bytes
 from edgetune.workflows.reporting import Reporter
 from edgetune.workloads.foreign_files import model_name
@@ -64,14 +63,6 @@ class Scenario:
     device: str | None
     cores: int | None
     host: Host | None = None
-
-    def host_for(self, workers: int) -> Host:
-        """Return the figures of the machine that measured the layers; its cores alone where they are unknown.
-
-        Args:
-            workers: As many cores as these count where the number of cores is unknown, too.
-        """
-        return self.host or Host(Machine(cores=self.cores or workers))
 
 
 def read_located_jobs(file: str) -> Jobs:

@@ -3,10 +3,10 @@
 The schedule that a policy follows which plans ahead, made before a run.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from edgetune.artifacts.jobs import MOST_WORKERS, Jobs
 from edgetune.choices import choose
@@ -19,11 +19,12 @@ from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem
 from edgetune.stages.schedule.policies import PolicyChoice, choose_policies
 from edgetune.stages.schedule.requests import Request
-from edgetune.units import NS, format_bytes, parse_bytes, parse_time_s
+from edgetune.stages.schedule.tasks import Machine
+from edgetune.units import format_bytes, parse_bytes, parse_time_s
 from edgetune.workflows.figures import check_plot
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import Reporter, reporting_saved
-from edgetune.workflows.schedule.networks import JobNetwork, Scenario, known_networks, read_located_jobs
+from edgetune.workflows.schedule.networks import Scenario, known_networks, read_located_jobs
 from edgetune.workflows.schedule.options import LIMITS, ScheduleOptions
 
 _MOST_BYTES = 1 << 50
@@ -61,24 +62,19 @@ class SchedulePlan:
     target: Target
 
     @property
-    def known(self) -> Sequence[JobNetwork]:
-        """The networks."""
-        return self.scenario.known
-
-    @property
     def networks(self) -> dict[str, LayeredNetwork]:
         """The networks as measured, by name."""
-        return {each.network.name: each.network for each in self.known}
+        return {each.network.name: each.network for each in self.scenario.known}
 
     @property
     def believed(self) -> dict[str, LayeredNetwork]:
         """The networks with the runtime's safety margin, by name."""
-        return {each.network.name: with_safety(each.network) for each in self.known}
+        return {each.network.name: with_safety(each.network) for each in self.scenario.known}
 
     @property
     def host(self) -> Host:
-        """See ``Scenario.host_for``."""
-        return self.scenario.host_for(self.workers)
+        """The machine that measured the layers; only its cores, else as many as workers, where it is unknown."""
+        return self.scenario.host or Host(Machine(cores=self.scenario.cores or self.workers))
 
     def requests(self, turn: int) -> tuple[Request, ...]:
         """Return the requests of a turn, which are the same for every policy."""
@@ -163,11 +159,3 @@ def planned(plan: SchedulePlan, policy: PolicyChoice, requests: Sequence[Request
     case = SchedulingProblem(networks, requests, budget_bytes, plan.workers, cores=plan.scenario.cores)
     objective = cast("Objective", policy.options.get("variant", "response"))
     return best_schedule(case, objective, plan.host.machine, limit_s=plan.plan_within_s)
-
-
-def plan_figures(found: LayerSchedule) -> Mapping[str, Any]:
-    """Return the figures of a schedule for the header of the timeline."""
-    return {
-        "objective": found.objective, "value_s": found.value_ns / NS, "bound_s": found.bound_ns / NS,
-        "proved": found.proved, "took_s": found.took_s,
-    }  # fmt: skip

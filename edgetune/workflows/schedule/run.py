@@ -33,7 +33,7 @@ from edgetune.workflows.load_warning import warn_of_host_load
 from edgetune.workflows.output import FinishedRun, keep_rows, write_run
 from edgetune.workflows.reporting import OnAdvance, Reporter, SimulationLabel, Stopping, noting_signals
 from edgetune.workflows.schedule.options import ScheduleOptions
-from edgetune.workflows.schedule.plan import SchedulePlan, plan_figures, plan_schedule, planned
+from edgetune.workflows.schedule.plan import SchedulePlan, plan_schedule, planned
 
 
 def schedule(opts: ScheduleOptions, reporter: Reporter) -> FinishedRun[Timeline]:
@@ -73,7 +73,7 @@ def dry_run(opts: ScheduleOptions, reporter: Reporter) -> Iterator[str]:
     """
     plan = plan_schedule(opts, reporter)
     requests, limit = plan.requests(0), format_bytes(plan.limit_bytes)
-    for each in plan.known:
+    for each in plan.scenario.known:
         network, least = each.network, least_budget_bytes(each.network)
         alone = f", {format_duration(network.service_s)} alone" if each.timed else ""
         yield (
@@ -112,7 +112,7 @@ def timeline_of(plan: SchedulePlan, outcome: ScheduleResult) -> Timeline:
             "weight_bytes": each.network.weight_bytes,
             **({"service_s": each.network.service_s} if each.timed else {}),
         }
-        for each in plan.known
+        for each in plan.scenario.known
     ]
     if plan.opts.simulate:  # the machine is the one that has measured the layers
         machine = {} if plan.scenario.device is None else {"device": plan.scenario.device}
@@ -246,7 +246,11 @@ class SimulatedRunner:
         budget_bytes, told = self._left_bytes(taken_bytes, {}), dict[str, Any]()
         if policy.policy.plans_ahead:
             found = planned(plan, policy, requests, budget_bytes)
-            made, told["plan"] = policy.make(plan=found), plan_figures(found)
+            made = policy.make(plan=found)
+            told["plan"] = {
+                "objective": found.objective, "value_s": found.value_ns / NS, "bound_s": found.bound_ns / NS,
+                "proved": found.proved, "took_s": found.took_s,
+            }  # fmt: skip
         else:
             made = policy.make()
         swap_bytes = host.machine.swap_bytes if plan.swap_bytes is None else plan.swap_bytes
@@ -355,7 +359,7 @@ class LiveRunner:
             LiveNetwork(
                 self._believed[each.network.name], each.prepared, each.inputs, each.handler if handled else None
             )
-            for each in plan.known
+            for each in plan.scenario.known
             if each.prepared is not None
         ]
         options = LiveOptions(
