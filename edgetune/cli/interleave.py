@@ -11,8 +11,7 @@ from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.options import Option, options_class
 
 if TYPE_CHECKING:
-    from edgetune.workflows.interleave.interleave import InterleaveRequest
-    from edgetune.workflows.interleave.planning import InterleaveJob
+    from edgetune.workflows.interleave.planning import InterleaveRequest
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -42,50 +41,34 @@ def interleave(opts: InterleaveOptions, terminal: InterleaveTerminal) -> None:
     Every request and every training step becomes a row of the table that is written; a summary is printed.
     """
     from edgetune.cli.plot import report_finished
+    from edgetune.cli.screen import answer, print_lines
+    from edgetune.workflows.figures import check_plot
     from edgetune.workflows.interleave import interleave as workflow
+    from edgetune.workflows.interleave.planning import cycle_figures, explained
 
-    _check_figure(opts, explain=terminal.explain)
+    if terminal.explain and opts.plot is not None:
+        raise InputError("--plot draws a run, and --explain runs nothing", "leave one of them out")
+    check_plot(opts.plot, opts.view, "run")
     if not (terminal.dry_run or terminal.explain):
         report_finished(workflow.interleave(opts, terminal.screen), opts, terminal)
         return
     with workflow.requested(opts, terminal.screen) as request:
         if terminal.dry_run:
             _report_dry_run(request)
+            return
+        planned = workflow.plan_of(request)
+        if terminal.json:
+            answer({"cycle": cycle_figures(planned), "explanation": explained(planned)})
         else:
-            _report_plan(workflow.plan_of(request), terminal)
-
-
-def _check_figure(opts: InterleaveOptions, *, explain: bool) -> None:
-    """Refuse a figure that cannot be drawn before anything is run for it.
-
-    Raises:
-        InputError: no known format or view, a view without a figure, or nothing is to run.
-        DeviceError: matplotlib is missing.
-    """
-    from edgetune.workflows.figures import check_plot
-
-    if explain and opts.plot is not None:
-        raise InputError("--plot draws a run, and --explain runs nothing", "leave one of them out")
-    check_plot(opts.plot, opts.view, "run")
+            print_lines(*explained(planned))
 
 
 def _report_dry_run(request: "InterleaveRequest") -> None:
     """Print what would be measured first, and how long everything would run."""
-    opts, info = request.setup.opts, request.setup.reporter.info
+    info = request.reporter.info
     for each in request.known:
         name = each.asked.name
         how = f", requests {each.asked.arrivals}" if name in request.specs else ""
         info(f"{name}: {each.asked.task}{how}; {counted(len(request.points[name]), 'point')} to measure first")
-    whole_s = request.setup.duration_s * opts.turns * len(request.setup.engines)
+    whole_s = request.duration_s * request.opts.turns * len(request.engines)
     info(f"then {format_duration(whole_s)} of running in all")
-
-
-def _report_plan(planned: "InterleaveJob", terminal: InterleaveTerminal) -> None:
-    """Print what would run."""
-    from edgetune.cli.screen import answer, print_lines
-    from edgetune.workflows.interleave.planning import cycle_figures, explained
-
-    if terminal.json:
-        answer({"cycle": cycle_figures(planned), "explanation": explained(planned)})
-    else:
-        print_lines(*explained(planned))

@@ -129,7 +129,6 @@ _SERIES_COLOURS = {colour.lower(): f"var(--c{number})" for number, colour in enu
 _COLOUR = re.compile(r"#[0-9a-f]{6}")
 _ROW = re.compile(r"(?:^|\.)point\.(\d+)$")
 """Identifier of the mark of one row."""
-_ALIKE = 4
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 _PLACES = ("x", "y", "d")
 """Attributes with places, in points: a hundredth is invisible."""
@@ -171,7 +170,6 @@ def embedded_svg(
         _describe(group, own, key_prefix, words)
     for each in svg.iter():
         _rewrite(each, id_prefix)
-    _share_styles(svg)
     for size in ("width", "height"):
         svg.attrib.pop(size)
     svg.attrib.update({"role": "group", "aria-label": visible(name)})
@@ -281,28 +279,6 @@ def _rewrite(each: ET.Element, id_prefix: str) -> None:
     if "style" in each.attrib:
         style = _COLOUR.sub(lambda found: _css_colour(found[0]), each.attrib["style"])
         each.set("style", style.replace("url(#", f"url(#{id_prefix}"))
-
-
-def _share_styles(group: ET.Element) -> None:
-    """Give the style and the clipping that all children of a group have to the group, which is much smaller."""
-    for child in group:
-        _share_styles(child)
-    drawn = [child for child in group if child.tag in (*_DRAWN, "g")]
-    alone = [child[0] if child.tag == "g" and len(child) == 1 and set(child.attrib) == {"clip-path"} else None
-             for child in drawn]  # fmt: skip
-    if len(drawn) < _ALIKE or len(group) > len(drawn) + 1:
-        return
-    clips = {child.get("clip-path") for child in drawn}
-    if None not in alone and len(clips) == 1 and "clip-path" not in group.attrib:
-        group.set("clip-path", str(clips.pop()))
-        for child, inner in zip(drawn, alone, strict=True):
-            group[list(group).index(child)] = inner  # type: ignore[assignment]
-        drawn = [child for child in group if child.tag in _DRAWN]
-    styles = {child.get("style") for child in drawn}
-    if len(styles) == 1 and None not in styles and "style" not in group.attrib:
-        group.set("style", str(styles.pop()))
-        for child in drawn:
-            del child.attrib["style"]
 
 
 def _css_colour(colour: str) -> str:

@@ -18,7 +18,7 @@ in the artifact from 0. Marks drawn together are a group ``rows.K``; its element
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from edgetune.choices import nearest
 from edgetune.errors import InputError
@@ -207,23 +207,8 @@ def name_time(axes: Any, span: Span, note: str = "") -> None:
     zoom_time(axes)
 
 
-class TurnRow(Protocol):
-    """A row of a run or of a timeline; it also names the engine or the policy that ran."""
-
-    @property
-    def turn(self) -> int:
-        """Turns of its engine or policy before this one."""
-
-    @property
-    def finished_s(self) -> float:
-        """End of the event, s."""
-
-    @property
-    def arrived_s(self) -> float | None:
-        """Arrival of the request, s."""
-
-
-Row = TypeVar("Row", bound=TurnRow)
+Row = TypeVar("Row")
+"""A row of a run or of a timeline, which names the engine or the policy that ran: its ``turn``, times and tenant."""
 
 
 def names_of(rows: Sequence[Any], field: str) -> list[str]:
@@ -249,12 +234,12 @@ def first_turn(rows: Sequence[Row], field: str, asked: str | None, *, of: str) -
     if asked is not None and asked not in names:
         hint = nearest(asked, names, listed=f"it has {', '.join(names)}")
         raise InputError(f"the {of} has no {field} {asked!r}", hint)
-    chosen = [row for row in rows if getattr(row, field) == (asked or names[0])]
+    chosen: list[Any] = [row for row in rows if getattr(row, field) == (asked or names[0])]
     first = min(row.turn for row in chosen)
     return [row for row in chosen if row.turn == first]
 
 
-def turn_notes(rows: Sequence[Row], drawn: Sequence[Row], field: str, remedy: str) -> list[str]:
+def turn_notes(rows: Sequence[Any], drawn: Sequence[Any], field: str, remedy: str) -> list[str]:
     """Return the notes of the engines or policies and the turns that a figure of one turn leaves out.
 
     Args:
@@ -270,7 +255,7 @@ def turn_notes(rows: Sequence[Row], drawn: Sequence[Row], field: str, remedy: st
     return [*notes, f"the first of {turns} turns is drawn"] if turns > 1 else notes
 
 
-def longest_note(requests: Sequence[TurnRow], whose: str) -> list[str]:
+def longest_note(requests: Sequence[Any], whose: str) -> list[str]:
     """Return the note of the longest request, for a figure that shows a part of the time.
 
     Args:

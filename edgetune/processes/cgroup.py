@@ -98,16 +98,6 @@ def memory_limits(root: Path = Path("/")) -> dict[Path, int]:
     return {group: limit for group, limit in found.items() if limit < _UNLIMITED_BYTES}
 
 
-def memory_left_bytes(group: Path) -> int:
-    """Return the memory that a group may still use, its reclaimable page cache included, bytes."""
-    for limit, usage in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
-        limit_bytes, used_bytes = read_number(group / limit), read_number(group / usage)
-        if limit_bytes is not None and used_bytes is not None:
-            stat = read_table(group / "memory.stat")
-            return limit_bytes - used_bytes + stat.get("total_inactive_file", stat.get("inactive_file", 0))
-    return 1 << 62
-
-
 def read_words(path: Path) -> list[str]:
     """Return the words of a file of a control group; none where it cannot be read."""
     try:

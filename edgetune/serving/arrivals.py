@@ -24,7 +24,7 @@ from edgetune.serving.sources import ArrivalSource, ClosedLoopArrivals, LineArri
 from edgetune.units import NS, parse_rate_per_s, parse_time_s
 
 _TRACE = re.compile(
-    r"(?P<file>.+?)(?:@(?:(?P<low>[\d.]+)-)?(?P<high>[\d.]+)(?P<unit>/(?:s|min|h))?)?"
+    r"(?P<file>.+?)(?:@(?P<rate>[\d.]+(?:/(?:s|min|h))?))?"
     r"(?::(?P<window>[\d.]+(?:ms|s|min|m|h)))?"
 )
 _LEAST_PER_S = 1e-8
@@ -169,8 +169,8 @@ def parse_arrivals(text: str) -> ArrivalSpec:
     """Parse an arrival process.
 
     Args:
-        text: See ``PROCESSES``. The rate of a trace is the mean to scale it to, or a range, e.g.
-            ``trace:FILE@30-90/s``; the window, e.g. ``trace:FILE:10s``, is how long each of its rates lasts.
+        text: See ``PROCESSES``. The rate of a trace is the mean to scale it to; the window, e.g. ``trace:FILE:10s``, is
+            how long each of its rates lasts.
 
     Raises:
         InputError: the process is unknown or is one of jobs; a rate, gap or number of clients is not above zero; a
@@ -224,45 +224,30 @@ def _parse_trace(word: str, rest: str) -> ArrivalSpec:
     parts = None if Path(rest).exists() else _TRACE.fullmatch(rest)
     told = {} if parts is None else {name: text for name, text in parts.groupdict().items() if text is not None}
     arrivals = read_arrivals(told.get("file", rest))
-    low, high = (
-        _rate_per_s(told[end] + told.get("unit", ""), rest) if end in told else None for end in ("low", "high")
-    )
+    rate_per_s = _rate_per_s(told["rate"], rest) if "rate" in told else None
     if arrivals.rates:
         if not any(arrivals.values):
             raise InputError(f"{arrivals.name} has no requests: every rate is zero", "give one rate above zero")
         window_s = parse_time_s(told["window"], what="the window of a trace") if "window" in told else WINDOW_S
-        rates_per_s = _scaled_rates(arrivals.values, low, high)
+        mean = math.fsum(arrivals.values) / len(arrivals.values)
+        scaled = (value * rate_per_s / mean for value in arrivals.values) if rate_per_s else arrivals.values
+        rates_per_s = tuple(scaled)
         requests = window_s * sum(rates_per_s) / len(rates_per_s)
         what = f"{arrivals.name} with windows of {window_s:g} s"
         limits.check("windows", 1 / requests if requests else math.inf, what)
         return ArrivalSpec(word, rates_per_s, window_s, "poisson")
-    if low is not None or "window" in told:
-        what = "have windows" if low is None else "can be scaled to a range"
-        message = f"{arrivals.name} has times of requests; only rates per window {what}"
-        raise InputError(message, "scale it to one mean rate, e.g. trace:FILE@60/s, or give a column rate_per_s")
+    if "window" in told:
+        message = f"{arrivals.name} has times of requests; only rates per window have windows"
+        raise InputError(message, "leave the window out, or give a column rate_per_s")
     times_s = arrivals.values
     if times_s[-1] == 0:
-        if high is not None:
+        if rate_per_s is not None:
             message = f"{arrivals.name} cannot be scaled: its requests all arrive at once, so that it has no rate"
             raise InputError(message, "give requests at two different times at least")
         return ArrivalSpec(word, times_s=times_s)
     period_s = times_s[-1] * len(times_s) / (len(times_s) - 1)  # repeated after one mean gap
-    factor = 1.0 if high is None else len(times_s) / period_s / high
+    factor = 1.0 if rate_per_s is None else len(times_s) / period_s / rate_per_s
     return ArrivalSpec(word, times_s=tuple(time_s * factor for time_s in times_s), period_s=period_s * factor)
-
-
-def _scaled_rates(rates: tuple[float, ...], low: float | None, high: float | None) -> tuple[float, ...]:
-    if high is None:
-        return rates
-    if low is None:
-        mean = math.fsum(rates) / len(rates)
-        return tuple(rate * high / mean for rate in rates)
-    if low > high:
-        raise InputError(f"the range of rates {low:g}-{high:g} is descending", f"write {high:g}-{low:g}/s")
-    least, span = min(rates), max(rates) - min(rates)
-    if span == 0:
-        raise InputError("a trace whose rates are all the same has no range to scale", f"write @{high:g}/s")
-    return tuple(low + (rate - least) * (high - low) / span for rate in rates)
 
 
 def _exponential(seed: Seed, _deviation: float) -> Iterator[float]:

@@ -16,48 +16,22 @@ spare as a step takes, no time is lost.
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, Union
 
 from edgetune.stats import percentile
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.kernel_timeline import KernelTimelineRow
+    from edgetune.artifacts.run import RunRow
+    from edgetune.artifacts.timeline import TimelineRow
 
 Outcome = Literal["ok", "failed", "abandoned"]
 """Outcome of a request; ``abandoned`` where the run ended, or broke down, before its answer."""
 
 
-class RequestRow(Protocol):
-    """A row of a request, in a file of any stage."""
-
-    @property
-    def status(self) -> str:
-        """See ``Outcome``."""
-        ...
-
-    @property
-    def reason(self) -> str | None:
-        """The reason for a missing answer."""
-        ...
-
-    @property
-    def arrived_s(self) -> float | None:
-        """Arrival time, s since the begin of the run."""
-        ...
-
-    @property
-    def finished_s(self) -> float:
-        """Time of the answer or abandonment, s since the begin of the run."""
-        ...
-
-
-class TurnRow(Protocol):
-    """A row of a run whose engines or policies take turns."""
-
-    @property
-    def turn(self) -> int:
-        """Number of earlier runs of its engine or policy."""
-        ...
-
-
-Row = TypeVar("Row", bound=TurnRow)
+RequestRow = Union["RunRow", "TimelineRow", "KernelTimelineRow"]
+"""A row of a request, in a file of any stage: its ``status``, ``reason``, ``arrived_s`` and ``finished_s``."""
+Row = TypeVar("Row", "RunRow", "TimelineRow", "KernelTimelineRow")
 
 
 def group_turns(

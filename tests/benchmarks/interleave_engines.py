@@ -8,9 +8,9 @@
 Ten problems, each a rate of requests, a latency budget and a training batch size, as in the study that managed
 interleaving comes from (Fulcrum, 2025). The command measures both networks and says whether a plan is feasible; then
 ``managed``, ``native`` and ``streams`` serve the same requests one after another, the order turned round from problem
-to problem, and ``simulated`` predicts ``managed`` from the measured points, from the second turn on from the turn
-before. Printed are, per problem and engine, violations, latency and training throughput; then what managed keeps of
-native's throughput, what deciding costs, and how near the prediction comes, turn by turn, with the load of the machine.
+to problem, and ``simulated`` predicts ``managed`` from the measured points. Printed are, per problem and engine,
+violations, latency and training throughput; then what managed keeps of native's throughput, what deciding costs, and
+how near the prediction comes, turn by turn, with the load of the machine.
 ``--problem`` gives other problems; these suit a host of two cores. Nothing is asserted: another machine has other
 times, and other work shows in the tails.
 

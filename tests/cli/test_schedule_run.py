@@ -1,25 +1,18 @@
 """``edgetune schedule run --simulate``: jobs in, a timeline and its figures out; and what is refused."""
 
 import json
-import os
 import signal
-import threading
 from random import Random
-from types import SimpleNamespace
 
 import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.jobs import Job
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.timeline import Timeline
 from edgetune.cli.screen import SIMULATED
-from edgetune.serving.sources import LineArrivals
 from edgetune.stages.schedule.policies.policy import FirstComeFirstServed
-from edgetune.workflows.schedule import live
-from edgetune.workflows.schedule.live import feeding
 
 COSTS = """network,layer,kind,weight_bytes,output_bytes,load_s,execute_s
 faces,conv1,conv,1000000,100000,0.010,0.020
@@ -56,31 +49,24 @@ def jobs(tmp_path, monkeypatch):
 
 
 def measured_costs(path):
-    """A table as edgetune schedule profile writes it: with what the process takes, and whole networks."""
+    """A table as edgetune schedule profile writes it: with what the process takes."""
     told = {"machine": {"base_bytes": 20 << 20}, "usable_cores": 2}
     layer = LayerCostRow("faces", "fc", "fc", 8 << 20, 1000, 0.1, 0.1, sessions_bytes=1 << 20)
-    whole = LayerCostRow(
-        "faces", "faces", "other", 8 << 20, 1000, 0.4, 0.1, peak_bytes=20 << 20, resident_bytes=10 << 20,
-        unload_s=0.25, form="default",
-    )  # fmt: skip
-    path.write_bytes(LayerCosts(Header.new("layer_costs", 1, conditions=told), (layer, whole)).to_bytes())
+    path.write_bytes(LayerCosts(Header.new("layer_costs", 1, conditions=told), (layer,)).to_bytes())
 
 
 def simulate(edgetune, file, *more):
     return edgetune("schedule", "run", file, "--simulate", "-o", "t.parquet", *more)
 
 
-def test_process_memory_and_whole_networks_are_simulated_if_measured(edgetune, jobs, tmp_path):
+def test_process_memory_is_simulated_if_measured(edgetune, jobs, tmp_path):
     measured_costs(tmp_path / "costs.parquet")
     file = jobs(JOBS_OF_ONE)
-    answer = json.loads(simulate(edgetune, file, "--policy", "bulk,bulk:external,masa", "--json").out)
-    whole, external, layers = answer["policies"]
-    # two images, one after the other: loaded in 0.4 s, executed in 0.1 s and unloaded in 0.25 s, before the answer
-    assert whole["responses"]["longest_s"] == pytest.approx(2 * 0.75, abs=0.01)
-    assert external["responses"]["longest_s"] == pytest.approx(2 * 0.2, abs=0.01), "put together from its layers"
+    answer = json.loads(simulate(edgetune, file, "--policy", "bulk,masa", "--json").out)
+    whole, layers = answer["policies"]
+    assert whole["responses"]["longest_s"] == pytest.approx(2 * 0.2, abs=0.01), "put together from its layers"
     assert layers["memory"]["budget_bytes"] == (64 - 21 - 8) << 20
     assert layers["memory"]["peak_bytes"] == (21 + 8 << 20) + 1000, "both use the same weights"
-    assert whole["memory"]["peak_bytes"] == 40 << 20
     for more in ([], ["--dry-run"]):
         ended = simulate(edgetune, file, "--memory", "29MiB", *more)
         assert ended.code == 3
@@ -119,14 +105,6 @@ def test_policies_are_compared_and_every_event_is_written(edgetune, jobs, tmp_pa
         assert each.started_s >= max(row.finished_s for row in same)
 
 
-def test_the_same_seed_gives_the_same_rows(edgetune, jobs):
-    rows = []
-    for seed in ("3", "3", "4"):
-        assert simulate(edgetune, jobs(), "--seed", seed).code == 0
-        rows.append(io.read(Timeline, "t.parquet").rows)
-    assert rows[0] == rows[1] != rows[2]
-
-
 def test_a_dry_run_says_what_would_run(edgetune, jobs, tmp_path):
     ended = simulate(edgetune, jobs(), "--dry-run", "--policy", "bulk,reuse", "--turns", "3")
     assert (ended.code, ended.out) == (0, "")
@@ -154,7 +132,6 @@ def test_a_file_that_cannot_be_run_is_two_lines(edgetune, jobs, old, new):
         ["--policy", "fcfs:code"],
         ["--memory", "1e9TiB"],
         ["--limit", "jail"],
-        ["--safety", "0.5"],
         ["--view", "gantt"],
         ["--plot", "t.parquet"],
         ["-o", "costs.csv"],
@@ -244,30 +221,3 @@ def test_a_signal_ends_a_simulation_between_events_and_what_there_was_is_written
     rows = io.read(Timeline, "t.parquet").rows
     assert {row.policy for row in rows} == {"fcfs"}
     assert {row.reason for row in rows if row.status == "abandoned"} == {"the run was stopped"}
-
-
-class Run:
-    """Takes requests, and notes when it was told that no more come."""
-
-    figures = SimpleNamespace(base_bytes=1)
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self.ended = threading.Event()
-
-    def ask(self, network: str, *, job: str, due_s: float | None) -> None:
-        self.asked += 1
-
-    def end(self) -> None:
-        self.ended.set()
-
-
-def test_standard_input_that_is_closed_ends_the_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    read, write = os.pipe()
-    os.close(write)
-    os.close(read)
-    monkeypatch.setattr(live, "LineArrivals", lambda: LineArrivals(read))
-    run = Run()
-    with feeding(run, Job("photos", ("faces",), "live"), (0,), None):  # type: ignore[arg-type]
-        assert run.ended.wait(60)
-    assert run.asked == 0

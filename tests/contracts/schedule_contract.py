@@ -79,9 +79,11 @@ def run(policy: str, case: ScheduleCase) -> ScheduleLoop:
     made = make_policy(policy)
     networks = taken_by(made, case.networks)
     machine = Machine(cores=case.cores, streams=case.streams)
-    backend = SimulatedTaskBackend(EventClock(), networks, budget_bytes=case.budget_bytes, machine=machine)
+    backend = SimulatedTaskBackend(EventClock(), networks, machine=machine)
     parallelism = Parallelism(case.workers, case.cores, case.streams)
-    loop = ScheduleLoop(made, backend, networks, case.requests, parallelism=parallelism)
+    loop = ScheduleLoop(
+        made, backend, networks, case.requests, budget_bytes=case.budget_bytes, parallelism=parallelism
+    )  # fmt: skip
     loop.run()
     return loop
 

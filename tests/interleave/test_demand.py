@@ -108,13 +108,13 @@ def alarms(tracker, arrivals_ns):
     return found
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_steady_rate_raises_no_alarm_in_an_hour(seed):
     assert alarms(RateTracker(60.0, 0), poisson_ns(60.0, 3600.0, seed)) == []
 
 
 @pytest.mark.parametrize(("new_per_s", "within_s"), [(120.0, 4.0), (30.0, 12.0), (80.0, 30.0)])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_step_is_detected_soon_with_about_the_right_rate(new_per_s, within_s, seed):
     before, after = poisson_ns(60.0, 100.0, seed), poisson_ns(new_per_s, 60.0, seed + 50, begin_s=100.0)
     found = alarms(RateTracker(60.0, 0), before + after)

@@ -1,30 +1,25 @@
-"""The loop on a simulated device: what is written down, what is abandoned, and what watchers may do.
-
-What a run took, as a process in time: noted on a stage, and made into a simulation that is the run again.
-"""
+"""The loop on a simulated device: what is written down, what is abandoned, and what watchers may do."""
 
 import os
-import random
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from simulated_run import MS, NS, device_of, of, simulated
 
 from edgetune.artifacts.mode import Mode
-from edgetune.serving.arrivals import ArrivalSpec
-from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import LineArrivals, ScheduledArrivals
 from edgetune.stages.interleave.admission import NEVER_NS
 from edgetune.stages.interleave.backend import Inference, Training
-from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
+from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop, Watcher
 from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.stages.interleave.recorded import Recorder, Series
-from edgetune.stages.interleave.simulated import Fault, SimulatedDevice, SimulatedMinibatchBackend, resampled
+from edgetune.stages.interleave.simulated import Fault
 from edgetune.stages.interleave.state import Serve, Train, Wait
-from edgetune.stats import percentile
 
-MS = 1_000_000
+
+def at_ms(*times_ms):
+    return ScheduledArrivals(iter([round(ms * MS) for ms in times_ms]))
 
 
 class FullBatchesFirst:
@@ -55,23 +50,11 @@ def run(
     source=None,
     **turn,
 ):
-    clock = EventClock()
     tenants = [Inference("cam", batch, 0.05, 10.0, infer_ms / 1e3)]
     tenants += [Training("job", 16, train_ms / 1e3)] if training else []
-    times = {"cam": infer_ms * MS, "job": train_ms * MS}
-    faults = fault or (lambda minibatch: None)
-    stage = SimulatedMinibatchBackend(
-        clock, tenants, SimulatedDevice(lambda name, size, mode: times[name], fault=faults)
-    )
-    sources = {"cam": source or ScheduledArrivals(iter([round(ms * MS) for ms in arrivals_ms]))}
-    turn = EngineTurn("simulated", end_ms * MS, **turn)
-    loop = InterleaveLoop(turn, stage, FullBatchesFirst(), tenants, sources, watchers=watchers)
-    loop.run()
-    return loop
-
-
-def of(loop, event):
-    return [row for row in loop.rows if row.event == event]
+    faults = {} if fault is None else {"fault": fault}
+    sources = {"cam": source or at_ms(*arrivals_ms)}
+    return simulated(tenants, sources, end_ms / 1e3, FullBatchesFirst(), watchers=watchers, turn=turn, **faults)
 
 
 def test_a_request_alone_is_served_when_the_step_before_it_ends():
@@ -81,16 +64,6 @@ def test_a_request_alone_is_served_when_the_step_before_it_ends():
     assert (request.met, request.deadline_s, request.status) == (True, pytest.approx(0.085), "ok")
     assert [row.started_s for row in of(loop, "train")] == [0.0, 0.03, 0.07]
     assert [row.samples for row in of(loop, "train")] == [16, 16, 16]
-
-
-def test_requests_of_a_batch_share_their_minibatch_and_late_ones_are_violations():
-    loop = run([10, 20, 90, 100], batch=2, training=False)
-    rows = of(loop, "request")
-    assert [(row.minibatch, row.finished_s, row.samples) for row in rows] == [
-        (0, 0.03, 2), (0, 0.03, 2), (1, 0.11, 2), (1, 0.11, 2),
-    ]  # fmt: skip
-    late = of(run([10, 80], batch=2, training=False), "request")
-    assert [row.met for row in late] == [False, True]
 
 
 def test_live_requests_that_wait_at_the_end_are_abandoned():
@@ -120,11 +93,9 @@ def test_rows_are_kept_when_the_run_breaks_off():
                 raise KeyboardInterrupt
             return super().decide(snapshot)
 
-    clock = EventClock()
     tenants = [Inference("cam", 2, 0.05, 10.0, 0.01)]
-    stage = SimulatedMinibatchBackend(clock, tenants, SimulatedDevice(lambda *_: 10 * MS))
-    sources = {"cam": ScheduledArrivals(iter([ms * MS for ms in (1, 2, 40, 41, 42)]))}
-    loop = InterleaveLoop(EngineTurn("simulated", 1000 * MS), stage, Interrupts(), tenants, sources)
+    sources = {"cam": at_ms(1, 2, 40, 41, 42)}
+    loop = InterleaveLoop(EngineTurn("simulated", NS), device_of(tenants), Interrupts(), tenants, sources)
     with pytest.raises(KeyboardInterrupt):
         loop.run()
     assert [(row.status, row.arrived_s) for row in of(loop, "request")] == [
@@ -198,30 +169,17 @@ class LinesUp(FullBatchesFirst):
 def test_time_is_lost_where_the_next_could_have_begun_whether_it_was_lined_up_or_not():
     tenants = [Inference("cam", 1, 0.05, 10.0, 0.01), Training("job", 16, 0.03)]
     lost_ms = {("cam", "job", True): 1, (None, "cam", False): 10, ("job", "job", True): 2}
-    stage = SimulatedMinibatchBackend(
-        EventClock(),
-        tenants,
-        SimulatedDevice(
-            lambda name, *_: {"cam": 10 * MS, "job": 30 * MS}[name], overhead_ns=lambda *kind: lost_ms[kind] * MS
-        ),
-    )
     # The request waits for 10 ms on an idle device: 5 + 10 to 25; steps lined up: 26 to 56, 58 to 88 and 90 to 120.
-    loop = InterleaveLoop(
-        EngineTurn("simulated", 60 * MS),
-        stage,
-        LinesUp(),
-        tenants,
-        {"cam": ScheduledArrivals(iter([5 * MS]))},
-        watchers=[Paused(5 * MS)],
-    )
-    loop.run()
+    paused = [Paused(5 * MS)]
+    lost = {"overhead_ns": lambda *kind: lost_ms[kind] * MS}
+    loop = simulated(tenants, {"cam": at_ms(5)}, 0.06, LinesUp(), watchers=paused, **lost)
     assert [row.started_s for row in of(loop, "request")] == [0.015]
     assert [row.started_s for row in of(loop, "train")] == pytest.approx([0.026, 0.058, 0.090])
     assert loop.overhead.gaps_s == pytest.approx(0.005)
     assert loop.overhead.minibatches == 4
 
 
-class Paused:
+class Paused(Watcher):
     """Has no training until a time."""
 
     def __init__(self, until_ns):
@@ -234,136 +192,11 @@ class Paused:
         loop.pause_training(paused=now_ns < self.until_ns)
         self.next_ns = self.until_ns if now_ns < self.until_ns else None
 
-    def on_arrival(self, tenant, at_ns):
-        """Nothing is made of it."""
-
-    def on_row(self, row):
-        """Nor of this."""
-
 
 def test_a_step_that_runs_when_time_is_up_is_still_seen_so_that_one_minibatch_at_most_is_lined_up_behind_it():
     queues = [Inference("full", 2, 0.2, 20.0, 0.01), Inference("partial", 8, 0.3, 20.0, 0.01)]
-    times = {"full": 10 * MS, "partial": 10 * MS, "job": 40 * MS}
-    tenants = [*queues, Training("job", 16, 0.04)]
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(lambda name, size, mode: times[name]))
-    sources = {
-        "full": ScheduledArrivals(iter([45 * MS, 95 * MS])),
-        "partial": ScheduledArrivals(iter([50 * MS, 94 * MS])),
-    }
-    loop = InterleaveLoop(EngineTurn("simulated", 100 * MS), stage, Managed(), tenants, sources)
-    loop.run()
+    sources = {"full": at_ms(45, 95), "partial": at_ms(50, 94)}
+    loop = simulated([*queues, Training("job", 16, 0.04)], sources, 0.1, Managed())
     ran = sorted({(row.started_s, row.finished_s) for row in loop.rows})
     assert ran[-3] == pytest.approx((0.08, 0.12))  # the step
     assert all(after[0] >= before[1] for before, after in pairwise(ran))
-
-
-NS = 1_000_000_000
-CAMERA = Inference("camera", 2, 0.1, 30.0, 0.005)
-NIGHT = Training("night", 16, 0.007)
-
-
-def series(*points):
-    found = Series()
-    for at_ns, lasted_ns in points:
-        found.add(at_ns, lasted_ns)
-    return found
-
-
-@pytest.mark.parametrize(
-    ("at_ns", "lasted_ns"),
-    [
-        (0, 5),
-        (10, 5),
-        (15, 5),
-        (16, 7),
-        (29, 7),
-        (31, 9),
-        (40, 9),
-        (49, 9),
-        (51, 7),
-        (64, 7),
-        (66, 5),
-        (94, 5),
-        (96, 7),
-    ],
-)
-def test_the_nearest_in_time_and_backwards_after_the_last(at_ns, lasted_ns):
-    # those at 10, 20 and 40 come again at 60 and 70; from 80 on all of it again
-    assert series((20, 7), (10, 5), (40, 9)).nearest_ns(at_ns) == lasted_ns
-
-
-# ---- with the loop and the policy
-
-
-def run_recorded_turn(stage, clock, shift_ns=0):
-    begin_ns, end_ns = clock.now_ns(), clock.now_ns() + 20 * NS
-    sources = {"camera": ArrivalSpec("uniform", (30.0,)).source(begin_ns + shift_ns, end_ns)}
-    loop = InterleaveLoop(EngineTurn("simulated", end_ns), stage, Managed(guard_ns=0), (CAMERA, NIGHT), sources)
-    loop.run()
-    return loop.rows
-
-
-def device(clock, seed):
-    """A stage on which everything takes three times as long in one second of eight, and some more at random."""
-    draw = random.Random(seed)
-    times_ms = {"camera": 5, "night": 7}
-
-    def slow():
-        return (3 if clock.now_ns() // NS % 8 == 5 else 1) * draw.uniform(0.9, 1.2)
-
-    return SimulatedMinibatchBackend(
-        clock,
-        (CAMERA, NIGHT),
-        SimulatedDevice(
-            lambda tenant, *_: round(times_ms[tenant] * MS * slow()),
-            overhead_ns=lambda before, tenant, lined_up: round((0.1 if lined_up else 0.4) * MS * slow()),
-        ),
-    )
-
-
-def refused(*point):
-    raise AssertionError(f"{point} was recorded")
-
-
-def replayed(recorded, shift_ns=0):
-    clock = EventClock()
-    durations, overhead = recorded.durations(clock, refused), recorded.overhead(clock)
-    return run_recorded_turn(
-        SimulatedMinibatchBackend(clock, (CAMERA, NIGHT), SimulatedDevice(durations, overhead_ns=overhead)),
-        clock,
-        shift_ns,
-    )
-
-
-def latency_p99_s(rows):
-    return percentile([row.finished_s - row.arrived_s for row in rows if row.event == "request"], 99)
-
-
-def steps(rows):
-    return sum(row.event == "train" for row in rows)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_run_simulated_from_its_own_record_is_that_run(seed):
-    clock = EventClock(7 * NS)
-    recorder = Recorder(device(clock, seed))
-    rows = run_recorded_turn(recorder, clock)
-    assert steps(rows) > 1000
-    assert replayed(recorder.recorded()) == rows
-
-
-def test_bursts_are_kept_where_single_draws_lose_them():
-    # requests that come 5 ms later shift every start: nothing is looked up where it was recorded
-    clock = EventClock()
-    recorder = Recorder(device(clock, 2))
-    rows, recorded = run_recorded_turn(recorder, clock), recorder.recorded()
-    again = replayed(recorded, shift_ns=5 * MS)
-    assert again != rows
-    assert latency_p99_s(again) == pytest.approx(latency_p99_s(rows), rel=0.05)
-    assert steps(again) == pytest.approx(steps(rows), rel=0.005)
-    clock, bag = EventClock(), resampled(lambda tenant, *_: recorded.minibatches[tenant].lasted_ns, 1)
-    drawn = run_recorded_turn(
-        SimulatedMinibatchBackend(clock, (CAMERA, NIGHT), SimulatedDevice(bag, overhead_ns=recorded.overhead(clock))),
-        clock,
-    )
-    assert latency_p99_s(drawn) < 0.9 * latency_p99_s(rows)

@@ -8,24 +8,28 @@ from dataclasses import replace
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from simulated_run import NS, evenly, of, simulated
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InfeasibleError
 from edgetune.serving.arrivals import parse_arrivals
-from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.backend import Inference, Training
-from edgetune.stages.interleave.cycle import CycleGoals, WorkloadPoint, broken, cycle_of
-from edgetune.stages.interleave.explain import explain, feasible_rates, nearest_rate_per_s
-from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
+from edgetune.stages.interleave.cycle import (
+    CycleGoals,
+    WorkloadPoint,
+    broken,
+    cycle_of,
+    explain,
+    feasible_rates,
+    nearest_rate_per_s,
+)
 from edgetune.stages.interleave.planner import best_cycle, cautious_s, halves, tenants_of
 from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.search.problem import Half, behind_background_s, judge_pair, peak_latency_s
 from edgetune.stats import percentile
 
-NS = 1_000_000_000
 SECONDS = 6
 
 SLOW, FAST = Mode(gpu_mhz=600.0), Mode(gpu_mhz=1200.0)
@@ -213,12 +217,6 @@ def test_the_slowest_and_hungriest_of_successful_visits_counts():
     assert slow.mode == SLOW
 
 
-# ---- from plans
-
-
-# ---- in words
-
-
 # ---- what the planner promises, the policy keeps
 
 
@@ -230,13 +228,8 @@ def test_a_feasible_plan_has_no_violations_and_trains_as_much_as_planned(seed):
     train = [WorkloadPoint("night", 16, draw.uniform(0.004, 0.05))]
     want = CycleGoals(draw.uniform(0.08, 0.4), draw.uniform(10, 40))
     cycle = best_cycle(infer, train, want)
-    times_ns = {half.workload: round(half.minibatch_s * NS) for half in (cycle.infer, train[0])}
-    tenants, end_ns = tenants_of(cycle, want), SECONDS * NS
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(lambda tenant, *_: times_ns[tenant]))
-    source = parse_arrivals(f"uniform:{want.rate_per_s}").source(0, end_ns)
-    loop = InterleaveLoop(EngineTurn("simulated", end_ns), stage, Managed(), tenants, {"camera": source})
-    loop.run()
-    requests = [row for row in loop.rows if row.event == "request"]
+    loop = simulated(tenants_of(cycle, want), {"camera": evenly(want.rate_per_s, SECONDS)}, SECONDS, Managed())
+    requests = of(loop, "request")
     assert len(requests) == math.ceil(SECONDS * want.rate_per_s) - 1
     assert all(row.met for row in requests)
     cycles = math.floor(SECONDS / cycle.period_s) - 1  # the first batch has to fill before there is a first cycle
@@ -262,14 +255,9 @@ def test_managed_achieves_the_continuous_throughput_of_the_search_and_keeps_ever
     judged = judge_pair(problem, urgent, background)
     assert judged.feasible
     tenants = [Inference("a", batch, problem.latency_budget_s, rate, work_ms / 1e3), Training("t", 16, step_ms / 1e3)]
-    times_ns = {each.name: round(each.minibatch_s * NS) for each in tenants}
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(lambda name, *_: times_ns[name]))
     end_s = 40 * max(batch / rate, step_ms / 1e3 / (1 - load))
     source = parse_arrivals(f"uniform:{rate}").source(0, round(end_s * NS), (0,), batch)
-    loop = InterleaveLoop(
-        EngineTurn("simulated", round(end_s * NS)), stage, Managed(guard_ns=0), tenants, {"a": source}
-    )
-    loop.run()
+    loop = simulated(tenants, {"a": source}, end_s)
     trained_s = max(row.finished_s for row in loop.rows)
     achieved = sum(row.samples for row in loop.rows if row.event == "train") / trained_s
     assert all(row.met for row in loop.rows if row.event == "request")

@@ -6,19 +6,14 @@ from itertools import pairwise
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from simulated_run import MS, NS, evenly, of, simulated
 
-from edgetune.serving.arrivals import ArrivalSpec
-from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import ScheduledArrivals
 from edgetune.stages.interleave.admission import NEVER_NS, admit
 from edgetune.stages.interleave.backend import Inference, Training
-from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.stages.interleave.policies.policy import Native
-from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.interleave.state import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
 
-MS = 1_000_000
 NOW = 1 << 40
 """The beginning of a window that is open to every job, ns."""
 
@@ -48,6 +43,8 @@ def test_a_batch_that_is_not_full_waits_exactly_until_its_oldest_would_be_late()
     assert decide([waiting]) == wait(50)
     assert decide([waiting], at=50 * MS - 1) == wait(50)
     assert decide([waiting], at=50 * MS) == Serve("a", 2)
+    assert decide([waiting], guard=3 * MS) == wait(47)
+    assert decide([waiting], guard=3 * MS, at=47 * MS) == Serve("a", 2)
 
 
 def test_more_requests_than_come_in_good_time_are_not_waited_for():
@@ -57,16 +54,6 @@ def test_more_requests_than_come_in_good_time_are_not_waited_for():
     assert decide([queue(ages=[40, 20, 0], batch=5, gap=20), other]) == wait(50)
     assert decide([queue(ages=[40, 20, 0], batch=5, gap=20), other], guard=1) == Serve("a", 3)
     assert decide([queue(ages=[60, 40, 20, 0], batch=5, gap=20)]) == wait(30)
-
-
-def test_the_guard_is_taken_off_every_latest_start():
-    waiting = queue(ages=[30], budget=100, work=20)
-    assert decide([waiting], guard=3 * MS) == wait(47)
-    assert decide([waiting], guard=3 * MS, at=47 * MS) == Serve("a", 1)
-
-
-def test_waiting_requests_are_served_when_no_more_arrive():
-    assert decide([queue(ages=[1], ended=True)]) == Serve("a", 1)
 
 
 def test_full_batches_go_earliest_deadline_first_and_late_ones_after_them():
@@ -113,6 +100,7 @@ def test_a_request_may_come_right_after_a_step_began():
 
 
 def test_nothing_more_comes_to_a_queue_that_has_ended():
+    assert decide([queue(ages=[1], ended=True)]) == Serve("a", 1)
     assert decide([queue(budget=20, work=10, ended=True)], [TrainingJob("t", 500 * MS)]) == Train("t")
 
 
@@ -128,13 +116,6 @@ def test_the_next_batch_is_expected_a_gap_after_the_last_request_of_this_one():
     tight = queue(ages=[10, 0], batch=3, budget=100, work=55, gap=20)
     assert decide([tight], [TrainingJob("t", 30 * MS)]) == Train("t")  # 30 + 2 * 55 = 140, and 30 + 55 <= 90
     assert decide([tight], [TrainingJob("t", 30 * MS + 1)]) == wait(35)
-
-
-def test_jobs_share_by_weight():
-    jobs = [TrainingJob("heavy", MS, weight=3.0, served_ns=29), TrainingJob("light", MS, weight=1.0, served_ns=10)]
-    assert decide(jobs=jobs) == Train("heavy")
-    jobs[0].served_ns = 31
-    assert decide(jobs=jobs) == Train("light")
 
 
 def test_a_shorter_job_may_pass_one_that_does_not_fit():
@@ -269,16 +250,8 @@ def test_requests_behind_a_step_count_batch_by_batch():
 
 def simulate(tenants, duration_s=60):
     """Rows of a run with requests evenly spaced and minibatches that take what they are said to."""
-    times = {tenant.name: round(tenant.minibatch_s * 1e9) for tenant in tenants}
-    sources = {
-        t.name: ArrivalSpec("uniform", (t.rate_per_s,)).source(0, duration_s * 10**9)
-        for t in tenants
-        if isinstance(t, Inference)
-    }
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(lambda name, batch, mode: times[name]))
-    loop = InterleaveLoop(EngineTurn("simulated", duration_s * 10**9), stage, Managed(), tenants, sources)
-    loop.run()
-    return loop.rows
+    sources = {t.name: evenly(t.rate_per_s, duration_s) for t in tenants if isinstance(t, Inference)}
+    return simulated(tenants, sources, duration_s, Managed()).rows
 
 
 def device_s(rows, name):
@@ -358,14 +331,11 @@ class Starved:
     def __init__(self, planned_ms, takes_ms, *, end_s=20, budget_ms=100, batch=4):
         tenants = [Inference("a", batch, budget_ms / 1e3, 10.0 * batch, 0.02), Training("t", 16, planned_ms / 1e3)]
         times = {"a": 20 * MS, "t": takes_ms * MS}
-        device = SimulatedDevice(lambda name, *_: times[name])
-        source = ArrivalSpec("uniform", (10.0 * batch,)).source(0, end_s * 1000 * MS)
-        stage = SimulatedMinibatchBackend(EventClock(), tenants, device)
-        self.loop = InterleaveLoop(EngineTurn("simulated", end_s * 1000 * MS), stage, Managed(), tenants, {"a": source})
-        self.loop.run()
-        self.steps = [row for row in self.loop.rows if row.event == "train"]
+        sources = {"a": evenly(10.0 * batch, end_s)}
+        self.loop = simulated(tenants, sources, end_s, Managed(), duration_ns=lambda name, *_: times[name])
+        self.steps = of(self.loop, "train")
         self.probes = [row for row in self.steps if row.reason is not None]
-        self.late = [row for row in self.loop.rows if row.event == "request" and not row.met]
+        self.late = [row for row in of(self.loop, "request") if not row.met]
 
 
 def test_a_step_planned_with_a_time_that_never_fits_is_tried_once_and_fits_from_then_on():
@@ -401,34 +371,24 @@ def test_a_step_that_is_slow_for_a_while_is_not_given_up_for_good():
         return 20 * MS if name == "a" else (200 if 100 < count[0] <= 103 else 30) * MS
 
     tenants = [Inference("a", 4, 0.1, 40.0, 0.02), Training("t", 16, 0.03)]
-    source = ArrivalSpec("uniform", (40.0,)).source(0, 60_000 * MS)
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(takes))
-    loop = InterleaveLoop(EngineTurn("simulated", 60_000 * MS), stage, Managed(), tenants, {"a": source})
-    loop.run()
-    assert max(row.finished_s for row in loop.rows if row.event == "train") > 59
-    assert sum(row.event == "train" for row in loop.rows) > 400
-
-
-NS = 1_000_000_000
+    loop = simulated(tenants, {"a": evenly(40.0, 60)}, 60, Managed(), duration_ns=takes)
+    assert max(row.finished_s for row in of(loop, "train")) > 59
+    assert len(of(loop, "train")) > 400
 
 
 class Overloaded:
     """A run in which ``over_per_s`` requests come to a tenant until ``until_s``, and ``then_per_s`` from then on."""
 
-    def __init__(self, tenant, over_per_s, until_s, then_per_s, end_s, *, beside=(), job_s=None, policy=Managed):
-        arrivals_s = {tenant.name: [*evenly(over_per_s, 0.0, until_s), *evenly(then_per_s, until_s, end_s)]}
-        arrivals_s |= {other.name: list(evenly(other.rate_per_s, 0.0, end_s)) for other in beside}
+    def __init__(self, tenant, over_per_s, until_s, then_per_s, end_s, *, beside=(), job_s=None):
+        arrivals_s = {tenant.name: [*spread(over_per_s, 0.0, until_s), *spread(then_per_s, until_s, end_s)]}
+        arrivals_s |= {other.name: list(spread(other.rate_per_s, 0.0, end_s)) for other in beside}
         tenants = [tenant, *beside, *([] if job_s is None else [Training("job", 16, job_s)])]
-        times_ns = {each.name: round(each.minibatch_s * NS) for each in tenants}
         sources = {
             name: ScheduledArrivals(iter([round(at_s * NS) for at_s in each])) for name, each in arrivals_s.items()
         }
-        stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(lambda name, *_: times_ns[name]))
-        loop = InterleaveLoop(EngineTurn("simulated", round(end_s * NS)), stage, policy(guard_ns=0), tenants, sources)
-        loop.run()
+        loop = simulated(tenants, sources, end_s)
         self.expected = {name: len(each) for name, each in arrivals_s.items()}
-        self.rows, self.until_s = loop.rows, until_s
-        self.trained = [row for row in loop.rows if row.event == "train"]
+        self.rows, self.trained = loop.rows, of(loop, "train")
 
     def requests(self, name="a"):
         return sorted((r for r in self.rows if r.event == "request" and r.tenant == name), key=lambda r: r.arrived_s)
@@ -437,30 +397,18 @@ class Overloaded:
         return [row for row in self.requests(name) if not row.met]
 
 
-def evenly(rate_per_s, from_s, to_s):
+def spread(rate_per_s, from_s, to_s):
     gaps = int((to_s - from_s) * rate_per_s * (1 - 1e-9))
     return (from_s + number / rate_per_s for number in range(1, gaps + 1))
 
 
-def test_feasible_requests_are_served_in_time_after_an_overload():
-    # 200/s come for 2 s where 100/s can be served; then 50/s do.
-    run = Overloaded(Inference("a", 1, 0.1, 200.0, 0.01), 200.0, 2.0, 50.0, 12.0)
-    late = run.late()
-    assert len(run.requests()) - len(late) == pytest.approx(2.0 * 100 + 0.09 * 100 + 10 * 50, abs=2)
-    assert max(row.arrived_s for row in late) <= 2.0
-    assert {row.status for row in late} == {"ok"}
-
-
-def test_first_come_first_served_would_be_late_for_long():
-    late = Overloaded(Inference("a", 1, 0.1, 200.0, 0.01), 200.0, 2.0, 50.0, 12.0, policy=Native).late()
-    assert max(row.arrived_s for row in late) == pytest.approx(5.8, abs=0.2)  # 200 wait at 2 s, 50/s more are answered
-
-
 def test_late_requests_are_answered_in_the_gaps_the_oldest_first_and_before_any_training():
-    # At 50/s there is a gap of 10 ms in 20: a late answer fits in each, so that 191 of them take 3.8 s.
+    # 200/s come for 2 s where 100/s can be served; then 50/s do. A late answer fits in each gap of 10 ms in 20, so that
+    # 191 of them take 3.8 s.
     run = Overloaded(Inference("a", 1, 0.1, 200.0, 0.01), 200.0, 2.0, 50.0, 12.0, job_s=0.005)
     late = run.late()
     assert len(late) == pytest.approx(191, abs=2)
+    assert max(row.arrived_s for row in late) <= 2.0
     ends_s = [row.finished_s for row in late]
     assert all(before < after for before, after in pairwise(ends_s))
     assert ends_s[-1] == pytest.approx(2.1 + len(late) * 0.02, rel=0.02)
@@ -475,15 +423,6 @@ def test_a_tenant_that_keeps_to_its_rate_is_not_late_for_another_that_does_not()
     run = Overloaded(Inference("a", 1, 0.1, 200.0, 0.01), 200.0, 2.0, 40.0, 12.0, beside=[other])
     assert run.late("b") == []
     assert max(row.arrived_s for row in run.late()) <= 2.0
-
-
-def test_a_minibatch_longer_than_half_of_its_budget_is_run_for_late_requests_where_the_next_is_not_near():
-    # 60 ms of 100: right after one began, another would be late; 200 ms apart they are not.
-    run = Overloaded(Inference("a", 1, 0.1, 5.0, 0.06), 50.0, 1.0, 5.0, 20.0)
-    late = run.late()
-    assert len(late) > 25
-    assert max(row.arrived_s for row in late) <= 1.0
-    assert max(row.finished_s for row in late) < 20.0
 
 
 @settings(deadline=None, max_examples=40)

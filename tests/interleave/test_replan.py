@@ -1,20 +1,17 @@
 """Planning anew on a simulated device, from known points and without needless violations."""
 
+from simulated_run import NS, device_of, of, simulated
+
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import DeviceError
 from edgetune.serving.arrivals import ArrivalSpec
-from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.backend import Inference, Training
 from edgetune.stages.interleave.cycle import CycleGoals
-from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.planner import CycleChooser, TenantNames
-from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.power import Budgets, PowerWatcher, SimulatedReadings
 from edgetune.stages.interleave.replan import Replanner
-from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
 
-NS = 1_000_000_000
 SLOW, FAST, FASTEST = (Mode(gpu_mhz=mhz) for mhz in (300.0, 600.0, 1200.0))
 SPEED = {SLOW: 1.0, FAST: 2.0, FASTEST: 4.0}
 POWER_W = {SLOW: 10.0, FAST: 15.0, FASTEST: 25.0}
@@ -54,25 +51,16 @@ class Followed:
         def drawn_w(name, size, mode):
             return 5.0 if name is None else POWER_W.get(mode, 10.0)
 
-        stage = SimulatedMinibatchBackend(
-            EventClock(),
-            tenants,
-            SimulatedDevice(
-                duration_ns, mode=infer.mode, accept=accept, power_w=drawn_w, apply_ns=10_000_000, prepare_ns=20_000_000
-            ),
-        )
+        stage = device_of(tenants, duration_ns, mode=infer.mode, accept=accept, power_w=drawn_w)
         end_ns = round(window_s * len(rates_per_s) * NS)
         readings = SimulatedReadings(stage.power.mean_w, 0)
         power = PowerWatcher(readings, 1.0, 0, None if budgets is None else Budgets(budgets))
         source = ArrivalSpec("trace", tuple(rates_per_s), window_s, "uniform").source(0, end_ns, 1)
         watchers = [power, Replanner(NAMES, self.choices, present, rate_per_s=rates_per_s[0], begin_ns=0)]
-        self.loop = InterleaveLoop(
-            EngineTurn("simulated", end_ns), stage, Managed(guard_ns=0), tenants, {"cam": source}, watchers=watchers
-        )
-        self.loop.run()
+        self.loop = simulated(tenants, {"cam": source}, end_ns / NS, stage=stage, watchers=watchers)
 
     def of(self, event):
-        return [row for row in self.loop.rows if row.event == event]
+        return of(self.loop, event)
 
     @property
     def plans(self):

@@ -1,27 +1,60 @@
 """A run in figures, against what one works out by hand."""
 
-import re
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_builder import abandoned, power, request, run_of, study_run, trained
+from simulated_run import device_of, evenly, of, simulated
 
+from edgetune.artifacts.header import Header
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
 from edgetune.plotting.figure_file import figure_bytes
-from edgetune.serving.arrivals import ArrivalSpec
-from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.backend import Inference, Training
 from edgetune.stages.interleave.figures.latency import latency_figure
-from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
-from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.power import NS, Budgets, Busy, PowerWatcher, SimulatedReadings, minibatches, occupancy
-from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.interleave.summary import summarise
 from edgetune.workflows.figures import choose_view, views_of
-from edgetune.workflows.report.report import Found, page_of
+
+
+def run_of(rows: list[RunRow]) -> Run:
+    """A run of these rows."""
+    header = Header("run", 1, "2026-01-02T03:04:05Z", "edgetune 0.1.0", conditions={"device": "host"})
+    return Run(header, tuple(rows))
+
+
+def request(
+    arrived_s: float, started_s: float, finished_s: float, *, tenant: str = "net", number: int = 0,
+    budget_s: float = 0.1, engine: str = "managed", turn: int = 0, batch_size: int = 1, samples: int = 1,
+) -> RunRow:  # fmt: skip
+    """A request that was answered."""
+    return RunRow(
+        engine, "request", finished_s, tenant, turn, arrived_s, started_s, arrived_s + budget_s,
+        finished_s <= arrived_s + budget_s, number, batch_size, samples,
+    )  # fmt: skip
+
+
+def abandoned(arrived_s: float, ended_s: float, *, tenant: str = "net", budget_s: float = 0.1) -> RunRow:
+    """A request that nobody answered."""
+    row = request(arrived_s, ended_s, ended_s, tenant=tenant, budget_s=budget_s)
+    return replace(row, started_s=None, minibatch=None, samples=None, met=False, status="abandoned", reason="it ended")
+
+
+def trained(
+    started_s: float, finished_s: float, *, tenant: str = "learner", number: int = 0, loss: float | None = None,
+    engine: str = "managed", turn: int = 0, samples: int = 16,
+) -> RunRow:  # fmt: skip
+    """A training minibatch."""
+    return RunRow(
+        engine, "train", finished_s, tenant, turn, started_s=started_s, minibatch=number, batch_size=samples,
+        samples=samples, loss=loss,
+    )  # fmt: skip
+
+
+def power(at_s: float, power_w: float, budget_w: float | None = None, *, engine: str = "managed") -> RunRow:
+    """A reading of the power sensor."""
+    return RunRow(engine, "power", at_s, power_w=power_w, power_budget_w=budget_w)
 
 
 def _busy(tenant: str, start_s: float, end_s: float, *, answers: bool = False) -> Busy:
@@ -134,20 +167,7 @@ def test_turns_of_an_engine_are_taken_together() -> None:
     ]  # fmt: skip
 
 
-def test_the_run_that_figures_are_tried_on_is_what_it_says() -> None:
-    """Managed keeps its deadlines, native and streams do not, and the device is never idle."""
-    managed, native, streams = summarise(study_run(20.0))
-    assert managed.answered[0].violation_share < 0.01 < native.answered[0].violation_share
-    assert streams.answered[0].violation_share > 0.01
-    assert managed.device.both_s == 0 < native.device.both_s
-
-
 NAMES = ("a" * 60, "b $x_1$ $", "ü")
-
-
-@pytest.fixture(scope="module")
-def study() -> Run:
-    return study_run(8.0)
 
 
 def _words(figure) -> str:
@@ -159,19 +179,10 @@ def _words(figure) -> str:
     return "\n".join(texts)
 
 
-@pytest.mark.parametrize("view", views_of("run"))
-def test_each_view_repeats_to_the_byte_and_says_that_it_is_simulated(study: Run, view) -> None:
-    first, second = (choose_view("run", view).draw(study) for _ in range(2))
-    assert figure_bytes(first, "svg") == figure_bytes(second, "svg")
-    assert "SIMULATED" in _words(first)
-    assert "twin:orin-agx" in _words(first)
-
-
-def test_boxes_are_percentiles_and_the_budget_is_where_it_is(study: Run) -> None:
-    words = _words(latency_figure(study))
-    assert "mobilenet, due in 400 ms" in words
-    names = [label.get_text() for label in latency_figure(study).axes[0].get_yticklabels()]
-    assert {"managed", "native"} <= set(names)
+def test_boxes_are_percentiles_and_the_budget_is_where_it_is() -> None:
+    both = latency_figure(run_of([request(0.0, 0.0, 1.0), request(0.0, 0.0, 1.0, engine="native"), trained(1.0, 2.0)]))
+    assert "net, due in 100 ms" in _words(both)
+    assert {label.get_text() for label in both.axes[0].get_yticklabels()} == {"managed", "native"}
     figure = latency_figure(run_of([request(k, k, k + 0.001 * k, number=k, budget_s=0.08) for k in range(1, 102)]))
     axes = figure.axes[0]
     ends = sorted({round(float(value), 6) for line in axes.lines for value in line.get_xdata()})
@@ -209,48 +220,12 @@ def test_odd_runs_are_drawn_or_refused(rows, drawn) -> None:
     assert " ".join(found) == drawn
 
 
-def test_a_page_holds_everything_and_loads_nothing() -> None:
-    rows = [request(0.0, 0.0, 1.0), trained(0.0, 1.0, engine="native")]
-    page = page_of([Found("a & <b>.parquet", run_of(rows, simulated=True))]).data().decode()
-    assert re.findall('<svg[^>]* aria-label="([^"]*)"', page) == [
-        "latency by engine", "managed over time", "native over time"
-    ]  # fmt: skip
-    assert not re.search(r"""https?://|src=|href=(?!"#)|@import|url\((?!#)""", page)
-    assert "SIMULATED" in page
-    assert "a &amp; &lt;b&gt;.parquet" in page
-    assert "nothing happened" in page_of([Found("run", run_of([]))]).data().decode()
-
-
 def powered(steps):
     """Return the rows of a run at 10 requests a second."""
     tenants = [Inference("cam", 1, 0.2, 10.0, 0.01), Training("job", 16, 0.03)]
-    times_ns = {tenant.name: round(tenant.minibatch_s * NS) for tenant in tenants}
-    device = SimulatedDevice(lambda name, *_: times_ns[name], power_w=lambda name, *_: 4.0 if name is None else 30.0)
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, device)
+    stage = device_of(tenants, power_w=lambda name, *_: 4.0 if name is None else 30.0)
     watcher = PowerWatcher(SimulatedReadings(stage.power.mean_w, 0), 1.0, 0, Budgets(steps))
-    source = ArrivalSpec("uniform", (10.0,)).source(0, 20 * NS)
-    loop = InterleaveLoop(
-        EngineTurn("simulated", 20 * NS), stage, Managed(guard_ns=0), tenants, {"cam": source}, watchers=[watcher]
-    )
-    loop.run()
-    return loop.rows
-
-
-def of(rows, event):
-    return [row for row in rows if row.event == event]
-
-
-def test_the_course_of_a_budget():
-    budgets = Budgets(((0.0, 30.0), (60.0, 20.0), (120.0, 25.0)))
-    assert [budgets.at(time_s) for time_s in (0.0, 59.9, 60.0, 119.0, 120.0, 1e6)] == [
-        30.0,
-        30.0,
-        20.0,
-        20.0,
-        25.0,
-        25.0,
-    ]
-    assert budgets.at(-1e-9) == 30.0
+    return simulated(tenants, {"cam": evenly(10.0, 20)}, 20, stage=stage, watchers=[watcher])
 
 
 def test_every_reading_is_written_down_beside_its_budget():
@@ -258,16 +233,11 @@ def test_every_reading_is_written_down_beside_its_budget():
     assert [row.finished_s for row in readings] == [float(second) for second in range(1, 20)]
     assert all(5.0 < row.power_w < 30.001 for row in readings)
     assert [row.power_budget_w for row in readings] == [35.0] * 9 + [34.0] * 10
+    assert Budgets(((0.0, 30.0), (60.0, 20.0))).at(-1e-9) == 30.0
 
 
 def test_a_reading_from_before_the_run_is_left_out():
-    tenants = [Inference("cam", 1, 0.2, 1.0, 0.01)]
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(lambda *_: NS // 100))
     readings = [[(-1, 7.0), (NS // 2, 8.0)], [(3 * NS // 2, 9.0)]]
     watcher = PowerWatcher(lambda _: readings.pop(0), 1.0, 0)
-    sources = {"cam": ArrivalSpec("uniform", (1.0,)).source(0, 5 * NS // 2)}
-    loop = InterleaveLoop(
-        EngineTurn("simulated", 5 * NS // 2), stage, Managed(guard_ns=0), tenants, sources, watchers=[watcher]
-    )
-    loop.run()
-    assert [(row.finished_s, row.power_w) for row in of(loop.rows, "power")] == [(0.5, 8.0), (1.5, 9.0)]
+    loop = simulated([Inference("cam", 1, 0.2, 1.0, 0.01)], {"cam": evenly(1.0, 2.5)}, 2.5, watchers=[watcher])
+    assert [(row.finished_s, row.power_w) for row in of(loop, "power")] == [(0.5, 8.0), (1.5, 9.0)]

@@ -5,34 +5,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from simulated_run import MS, NS, device_of, evenly, simulated
 
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.device import Contention
 from edgetune.errors import DeviceError, InputError
-from edgetune.serving.arrivals import ArrivalSpec, parse_arrivals
-from edgetune.serving.clock import EventClock
+from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.stages.interleave.admission import NEVER_NS
 from edgetune.stages.interleave.backend import Inference, Minibatch, Training
-from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
-from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.stages.interleave.simulated import (
-    Fault,
-    SimulatedDevice,
-    SimulatedMinibatchBackend,
-)
+from edgetune.stages.interleave.simulated import Fault
+from edgetune.workflows.interleave.turns import slowdown_of
 
-NS = 1_000_000_000
-MS = 1_000_000
 CAMERA = Inference("camera", 4, 0.1, 60.0, 0.01)
 NIGHT = Training("night", 16, 0.02)
-LATE = Training("late", 16, 0.02)
+LATE = Training("late", 16, 0.04)
 
 
 def stage_of(*tenants, **options):
-    times_ms = {"camera": 10, "night": 20, "late": 40}
-    durations = options.pop("duration_ns", lambda tenant, size, mode: times_ms[tenant] * MS)
-    return SimulatedMinibatchBackend(
-        EventClock(), tenants or (CAMERA, NIGHT, LATE), SimulatedDevice(durations, **options)
-    )
+    return device_of(tenants or (CAMERA, NIGHT, LATE), **options)
 
 
 def ends_ms(stage):
@@ -90,31 +80,6 @@ def test_three_at_once_share_the_device_and_one_that_comes_later_takes_its_part(
     assert ends_ms(stage) == [("camera", 10, 40), ("night", 0, 50), ("late", 0, 70)]
 
 
-def test_overhead_comes_before_each_start_and_hides_behind_what_runs():
-    stage = stage_of(overhead_ns=1 * MS)
-    stage.start(infer(0))
-    stage.start(infer(1))
-    assert ends_ms(stage) == [("camera", 1, 11), ("camera", 11, 21)]
-    stage.start(infer(2))
-    assert list(stage.wait(21 * MS + MS // 2)) == []
-    assert ends_ms(stage) == [("camera", 22, 32)]
-
-
-def test_overhead_depends_on_who_ended_just_then_and_on_lining_up():
-    changes_ms = {(None, "night", False): 5, ("night", "night", True): 1, ("night", "camera", False): 2}
-    stage = stage_of(overhead_ns=lambda *change: changes_ms[change] * MS)
-    stage.start(Minibatch("night", "train", 0))
-    stage.start(Minibatch("night", "train", 1))
-    (first,) = stage.wait(None)
-    (second,) = stage.wait(None)
-    stage.start(infer())
-    assert [(done.start_ns / MS, done.end_ns / MS) for done in (first, second)] == [(5, 25), (26, 46)]
-    assert ends_ms(stage) == [("camera", 48, 58)]
-    stage.wait(60 * MS)
-    stage.start(Minibatch("night", "train", 2))
-    assert ends_ms(stage) == [("night", 65, 85)]
-
-
 def test_a_queued_minibatch_begins_when_the_one_before_has_ended():
     stage = stage_of(overhead_ns=lambda before, tenant, lined_up: (2 if lined_up else 1) * MS)
     stage.start(Minibatch("night", "train", 0))  # 1 to 21 ms
@@ -153,7 +118,7 @@ def test_a_mode_that_is_refused_changes_nothing_and_one_read_back_otherwise_coun
     assert stage.apply(Mode(cpu_mhz=1499.0)) == stage.mode == Mode(cpu_mhz=1500.0)
 
 
-def test_another_batch_size_waits_for_the_tenant_and_takes_time_and_loses_no_end():
+def test_another_batch_size_waits_for_the_tenant_and_loses_no_end():
     by_size = {4: 10 * MS, 8: 16 * MS}
 
     def duration_ns(tenant, size, mode):
@@ -161,16 +126,16 @@ def test_another_batch_size_waits_for_the_tenant_and_takes_time_and_loses_no_end
             raise InputError(f"batch {size}", "another")
         return by_size[size]
 
-    stage = stage_of(CAMERA, duration_ns=duration_ns, prepare_ns=5 * MS)
+    stage = stage_of(CAMERA, duration_ns=duration_ns)
     stage.start(infer())
     with pytest.raises(InputError):
         stage.prepare("camera", 3)
     assert [done.end_ns for done in stage.wait(None)] == [10 * MS]
     stage.start(infer(1))
     stage.prepare("camera", 8)
-    assert stage.now_ns() == 25 * MS
+    assert stage.now_ns() == 20 * MS
     stage.start(infer(2))
-    assert ends_ms(stage) == [("camera", 10, 20), ("camera", 25, 41)]
+    assert ends_ms(stage) == [("camera", 10, 20), ("camera", 20, 36)]
 
 
 def test_energy_is_the_integral_of_power_and_two_at_once_draw_the_larger():
@@ -208,21 +173,24 @@ def test_faults_fail_a_minibatch_some_requests_or_the_tenant():
     assert (behind.failure, behind.lost, behind.end_ns) == ("its tenant had ended", True, hung.end_ns)
 
 
+def test_contention_of_a_device_is_of_answers_beside_work_without_a_deadline_and_drawn_by_the_seed():
+    tenants = [CAMERA, NIGHT, LATE]
+    slowdown = slowdown_of(Contention((3.0,), (1.5,), "made up"), tenants, 0)
+    assert (slowdown("camera", "night"), slowdown("night", "camera"), slowdown("night", "late")) == (3.0, 1.5, 2.0)
+    assert slowdown_of(None, tenants, 0)("camera", "night") == 2.0
+    one, other = (slowdown_of(Contention((2.0, 3.0), (1.0,), "made up"), tenants, 7) for _ in range(2))
+    draws = [one("camera", "night") for _ in range(50)]
+    assert set(draws) == {2.0, 3.0}
+    assert draws == [other("camera", "night") for _ in range(50)]
+
+
 # ---- with the loop and the policy
-
-
-def run(tenants, sources, duration_ns, seconds, **options):
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(duration_ns, **options))
-    loop = InterleaveLoop(EngineTurn("simulated", round(seconds * NS)), stage, Managed(guard_ns=0), tenants, sources)
-    loop.run()
-    return loop.rows
 
 
 @pytest.mark.parametrize(("size", "rate", "time_ms"), [(1, 50, 10), (4, 50, 30), (16, 100, 60)])
 def test_even_requests_wait_for_their_batch_and_its_answer(size, rate, time_ms):
     tenant = Inference("camera", size, 1.0, rate, time_ms / 1000)
-    spec = parse_arrivals(f"uniform:{rate}")
-    rows = run([tenant], {"camera": spec.source(0, 10 * NS)}, lambda *_: time_ms * MS, 10)
+    rows = simulated([tenant], {"camera": evenly(rate, 10)}, 10).rows
     whole = [row for row in rows if row.samples == size]
     assert len(whole) == (10 * rate - 1) // size * size
     for row in whole:
@@ -233,9 +201,7 @@ def test_even_requests_wait_for_their_batch_and_its_answer(size, rate, time_ms):
 def test_as_much_training_as_planned_runs_in_every_cycle():
     # 8 requests at 50/s: a cycle of 160 ms; 30 ms to answer leaves 130 ms: six steps of 20 ms
     tenants = (Inference("camera", 8, 0.175, 50.0, 0.03), Training("night", 16, 0.02))
-    times_ms = {"camera": 30, "night": 20}
-    source = parse_arrivals("uniform:50").source(0, 10 * NS)
-    rows = run(tenants, {"camera": source}, lambda tenant, *_: times_ms[tenant] * MS, 10)
+    rows = simulated(tenants, {"camera": evenly(50.0, 10)}, 10).rows
     answered = sorted({(row.started_s, row.finished_s) for row in rows if row.event == "request" and row.samples == 8})
     steps = [row for row in rows if row.event == "train"]
     for (_, ended_s), (begins_s, _) in itertools.pairwise(answered):
@@ -246,7 +212,7 @@ def test_as_much_training_as_planned_runs_in_every_cycle():
 def md1(rate, time_ms, count, seed):
     """Waiting times in the simulator, and their arrivals, s."""
     spec, tenant = ArrivalSpec("poisson", (rate,), spacing="poisson"), Inference("q", 1, 1e6, rate, time_ms / 1000)
-    rows = run([tenant], {"q": spec.source(0, round(count / rate * NS), seed)}, lambda *_: time_ms * MS, count / rate)
+    rows = simulated([tenant], {"q": spec.source(0, round(count / rate * NS), seed)}, count / rate).rows
     requests = [row for row in rows if row.event == "request"]
     waits = np.array([row.started_s - row.arrived_s for row in requests])
     return waits, np.array([row.arrived_s for row in requests])
@@ -264,10 +230,9 @@ def test_random_requests_wait_as_lindley_says_one_by_one():
     np.testing.assert_allclose(waits, lindley(arrivals, 0.010), atol=1e-8)
 
 
-@pytest.mark.parametrize("load", [0.3, 0.5, 0.7])
-def test_random_requests_wait_as_long_as_pollaczek_and_khinchine_say(load):
+def test_random_requests_wait_as_long_as_pollaczek_and_khinchine_say():
     # the same arrivals as the loop sees, and the recursion shown above to be what it does: so a million is affordable
-    time_s, count = 0.01, 1_000_000
+    load, time_s, count = 0.7, 0.01, 1_000_000
     rate = load / time_s
     source = ArrivalSpec("poisson", (rate,), spacing="poisson").source(0, round(count / rate * NS), 3)
     waits = lindley(np.array(source.take(count * NS)) / NS, time_s)

@@ -21,7 +21,6 @@ class FirstCome:
     name = "first-come"
     whole = False
     overcommits = maps_weights = False
-    again_ns = None
 
     def __init__(self, *, shares_weights=True):
         self.shares_weights = shares_weights
@@ -69,7 +68,6 @@ def loop_of(
     fault=None,
     clock=None,
     real=None,
-    source=None,
     cores=None,
     streams=1,
     **supervised,
@@ -78,13 +76,12 @@ def loop_of(
     backend = SimulatedTaskBackend(
         clock or EventClock(),
         {network.name: network for network in real or networks},
-        budget_bytes=budget,
         machine=machine or Machine(cores=workers),
         fault=fault or (lambda _: None),
     )
     loop = ScheduleLoop(
-        policy or FirstCome(), backend, known, requests, parallelism=Parallelism(workers, cores, streams),
-        source=source, supervision=Supervision(**supervised),
+        policy or FirstCome(), backend, known, requests, budget_bytes=budget,
+        parallelism=Parallelism(workers, cores, streams), supervision=Supervision(**supervised),
     )  # fmt: skip
     return loop, backend
 

@@ -1,14 +1,13 @@
 """What is found before a run is no worse than ``reuse``, whatever the size; and it is followed as costs turn out."""
 
 import random
-from dataclasses import replace
 
 import pytest
 from schedule_builder import MS, batch, chain, layer, loop_of
 
 from edgetune.stages.schedule.best_schedule import MOST_TASKS, best_schedule, lower_bound_ns
-from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
-from edgetune.stages.schedule.plan import LayerSchedule, SchedulingProblem, Step
+from edgetune.stages.schedule.network import LayeredNetwork
+from edgetune.stages.schedule.plan import SchedulingProblem
 from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.policies.optimum import Optimum
 from edgetune.stages.schedule.policies.reuse import Reuse
@@ -20,11 +19,6 @@ def problem(networks, requests, *, budget_bytes=1000, workers=2, **options):
     return SchedulingProblem({each.name: each for each in networks}, requests, budget_bytes, workers, **options)
 
 
-def plan_of(steps, requests, *, streams=1, cores=2):
-    arrivals_ns = {request.number: request.arrival_ns for request in requests}
-    return LayerSchedule(tuple(steps), "response", 0.0, 0.0, False, streams, cores, 0.0, arrivals_ns)
-
-
 def ran(policy, case, machine, networks=None):
     """Return tasks and requests of a run whose layers really are those of ``networks``."""
     loop, _ = loop_of(
@@ -33,14 +27,6 @@ def ran(policy, case, machine, networks=None):
     )  # fmt: skip
     loop.run()
     return loop.tasks, loop.requests
-
-
-def begun(tasks):
-    return [
-        f"{task.kind[0]}{task.network}{task.layer}"
-        for task in sorted(tasks, key=lambda task: task.start_ns)
-        if task.kind != "unload"
-    ]
 
 
 def many_requests(seed=0, count=40):
@@ -111,87 +97,3 @@ def test_the_bound_holds_for_durations_and_arrivals_that_lie_on_no_grid(seed):
         tasks, answers = ran(make_policy(name), case, machine)
         mean_ns = sum(each.response_ns for each in answers) / len(answers)
         assert mean_ns >= found.bound_ns or max(task.held_bytes for task in tasks) > case.budget_bytes
-
-
-A = chain("a", {"weights": 5, "load_ms": 2, "execute_ms": 4})
-B = chain("b", {"weights": 5, "load_ms": 2, "execute_ms": 4})
-ONE_AFTER_ANOTHER = [
-    Step(0, "load", "a", 0, 0, 1), Step(2 * MS, "load", "b", 0, 1, 1),
-    Step(2 * MS, "execute", "a", 0, 0), Step(4 * MS, "execute", "b", 0, 1),
-]  # fmt: skip
-
-
-def slow_load(load_ms):
-    return chain("a", {"weights": 5, "load_ms": load_ms, "execute_ms": 4})
-
-
-def test_a_step_that_is_due_overtakes_one_that_is_late():
-    """The first load takes 20 ms instead of 2: the second, on storage for two, does not wait for its execution."""
-    case = problem([A, B], batch("a", "b"), workers=3, streams=2)
-    steps = [ONE_AFTER_ANOTHER[0], ONE_AFTER_ANOTHER[2], *ONE_AFTER_ANOTHER[1::2]]
-    plan = plan_of(steps, case.requests, streams=2)
-    tasks, requests = ran(Optimum(plan=plan), case, Machine(cores=2, streams=2), [slow_load(20), B])
-    assert begun(tasks) == ["la0", "lb0", "eb0", "ea0"]
-    assert {each.request.network: each.end_ns for each in requests} == {"a": 24 * MS, "b": 8 * MS}
-
-
-@pytest.mark.parametrize("what", ["memory", "storage"])
-def test_no_step_overtakes_what_it_would_delay(what):
-    """Memory for the late execution is kept; and where storage serves one load, the next waits for its turn."""
-    hungry = chain("a", {"weights": 5, "load_ms": 2, "execute_ms": 4, "scratch": 94 if what == "memory" else 0})
-    slow = replace(hungry, layers=(replace(hungry.layers[0], load_s=0.02),))
-    case = problem([hungry, B], batch("a", "b"), budget_bytes=100, workers=3, streams=2)
-    steps = [ONE_AFTER_ANOTHER[0], ONE_AFTER_ANOTHER[2], *ONE_AFTER_ANOTHER[1::2]]
-    plan = plan_of(steps, case.requests, streams=2 if what == "memory" else 1)
-    tasks, _ = ran(Optimum(plan=plan), case, Machine(cores=2, streams=2), [slow, B])
-    started_ns = {(task.kind, task.network): task.start_ns for task in tasks}
-    assert started_ns["load", "b"] >= started_ns["execute", "a"] == 20 * MS
-    assert max(task.held_bytes for task in tasks) <= 100
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_plan_is_followed_to_the_end_whatever_the_durations(seed):
-    """Plans are runs of a policy here; durations are up to three times as long, or a third."""
-    rng = random.Random(seed)
-    networks = [
-        chain(name, *({"weights": rng.randint(0, 40), "output": rng.randint(0, 9), "load_ms": rng.randint(1, 9),
-                       "execute_ms": rng.randint(1, 9)} for _ in range(rng.randint(1, 4))))
-        for name in "ab"
-    ]  # fmt: skip
-    requests = [Request(number, rng.choice("ab"), rng.randint(0, 5) * number * MS) for number in range(5)]
-    requests = [replace(each, arrival_ns=max(r.arrival_ns for r in requests[: each.number + 1])) for each in requests]
-    least = max(map(least_budget_bytes, networks))
-    case = problem(networks, requests, budget_bytes=round(least * rng.choice([1.0, 1.5, 3.0])), workers=2)
-    machine = Machine(cores=2)
-    tasks, _ = ran(Reuse(), case, machine)
-    uses = {}
-    for task in sorted(tasks, key=lambda task: (task.start_ns, task.kind == "load")):
-        if task.kind == "load":
-            uses[task] = 0
-        elif task.kind == "execute":
-            mine = [each for each in uses if (each.network, each.layer) == (task.network, task.layer)]
-            if mine:
-                uses[mine[-1]] += 1
-    steps = [
-        Step(task.start_ns, task.kind, task.network, task.layer, task.request, uses.get(task, 0))
-        for task in sorted(tasks, key=lambda task: task.start_ns)
-        if task.kind != "unload"
-    ]
-    other = [
-        replace(each, layers=tuple(
-            replace(one, load_s=one.load_s * 3 ** rng.uniform(-1, 1), execute_s=one.execute_s * 3 ** rng.uniform(-1, 1))
-            for one in each.layers
-        ))
-        for each in networks
-    ]  # fmt: skip
-    tasks, answers = ran(Optimum(plan=plan_of(steps, requests, streams=2)), case, machine, other)
-    assert {each.outcome for each in answers} == {"ok"}
-    assert len(answers) == len(requests)
-    assert max(task.held_bytes for task in tasks) <= case.budget_bytes
-
-
-def test_requests_that_the_plan_does_not_know_are_answered_too():
-    case = problem([A, B], [*batch("a"), Request(1, "b", MS)])
-    steps = [ONE_AFTER_ANOTHER[0], ONE_AFTER_ANOTHER[2]]
-    _, answers = ran(Optimum(plan=plan_of(steps, case.requests[:1])), case, Machine(cores=2))
-    assert [each.outcome for each in answers] == ["ok", "ok"]

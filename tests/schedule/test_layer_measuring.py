@@ -20,7 +20,6 @@ from edgetune.stages.schedule.costs import (
     measure_machine,
     measure_network,
     networks_of,
-    wholes_of,
     with_safety,
 )
 from edgetune.stages.schedule.network import Layer
@@ -65,13 +64,8 @@ def test_every_layer_has_the_figures_of_its_samples(branchy, measured):
         assert len(steady) >= 6
         assert min(samples) > 0
         assert (row.execute_warmups, row.input_bytes) == (len(samples) - len(steady), branchy.input_bytes)
-
-
-def test_only_layers_with_weights_are_loaded(measured):
-    for row in measured:
-        assert bool(row.load_samples_s) == (row.weight_bytes > 0)
-        assert row.load_s is not None
-        assert (row.load_s > 0) == (row.weight_bytes > 0)
+        assert None not in (row.first_execute_s, row.sessions_bytes)
+        assert (row.unload_s is None) == (row.weight_bytes == 0)
 
 
 def test_loads_are_from_storage_or_it_is_said_why_not(measured):
@@ -129,23 +123,6 @@ def test_a_machine_says_what_the_process_takes_before_it_has_a_network(branchy):
     assert set(told) <= {"base_bytes", "base_anonymous_bytes", "swap_bytes"}
     assert told["base_anonymous_bytes"] < told["base_bytes"], "of which libraries are pages of files"
     assert "base_bytes" not in measure_machine([replace(branchy, folder=branchy.folder / "none")], QUICK)
-
-
-def test_whole_networks_have_a_row_for_each_form(branchy):
-    options = replace(QUICK, cold=True, whole=True)
-    *layers, default, external = sorted(
-        measure_network(branchy, options, lambda _: None), key=lambda row: (row.form != "layers", row.form)
-    )
-    assert {row.form for row in layers} == {"layers"}
-    for row, form in ((default, "default"), (external, "external")):
-        assert (row.form, row.layer, row.status, row.weight_bytes) == (form, "branchy", "ok", branchy.weight_bytes)
-        assert len(row.load_samples_s) == len(row.execute_samples_s) >= 6
-        assert row.unload_s is not None
-        assert (row.cold_load_s is None) == ("from storage" in (row.reason or ""))
-    for row in layers:
-        assert row.first_execute_s is not None
-        assert row.sessions_bytes is not None
-        assert (row.unload_s is None) == (row.weight_bytes == 0)
 
 
 @pytest.mark.parametrize(("share", "reason"), [(1.0, "100% of a stays cached"), (None, "does not say"), (0.01, None)])
@@ -206,29 +183,13 @@ def test_a_table_says_what_layers_cost_besides():
     assert layer == Layer("a", "fc", 1000, 10, 10, 2.0, 0.5, (), 0.125, 0.75, mapped_load_s=0.25)
 
 
-def test_a_whole_network_is_one_layer_that_holds_what_was_measured():
-    costs = table([LAYER, WHOLE])
-    (whole,) = wholes_of(costs, "default")["net"].layers
-    assert whole == Layer("net", "other", 1300, 10, 0, 3.0, 0.625, (), 0.25, load_scratch_bytes=2500 - 1300)
-    assert wholes_of(costs, "external") == {}
-
-
 def test_a_host_says_what_its_process_takes():
     host = host_of(costs_of({"base_bytes": 100, "swap_bytes": 0}, LAYER, WHOLE, usable_cores=3))
     assert host.machine == Machine(cores=3, swap_bytes=0)
     assert (host.taken_bytes("layers"), host.taken_bytes("default")) == (107, 100)
     assert host_of(table([LAYER])).machine == Machine(cores=2)
-
-
-def test_contention_in_tables_of_earlier_versions_is_ignored():
-    told = {
-        "base_bytes": 4e7, "dispatch_s": 1e-4, "load_cpu": 0.5, "load_beside_load": 1.6, "queue_s": 0.003,
-        "load_beside_execute": 1.2, "execute_beside_load": 1.1, "execute_beside_execute": 1.3, "swap_bytes": 1e6,
-    }  # fmt: skip
-    host = host_of(costs_of(told, LAYER, usable_cores=2))
-    own = host_of(costs_of({"base_bytes": 4e7, "base_anonymous_bytes": 2e7}, LAYER))
+    own = host_of(costs_of({"base_bytes": 4e7, "base_anonymous_bytes": 2e7, "load_beside_load": 1.6}, LAYER))
     assert own.taken_bytes("default") == 20_000_000
-    assert (host.base_bytes, host.machine) == (40_000_000, Machine(cores=2, swap_bytes=1_000_000))
 
 
 @pytest.mark.parametrize("value", [-1, float("nan"), "1.2", True])

@@ -1,7 +1,6 @@
 """Layers of real networks on worker threads answer what the whole network answers, and fail alone."""
 
 import os
-import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,13 +72,14 @@ def run(
     networks: Mapping[str, LayeredNetwork],
     requests: Sequence[Request],
     answers: Any,
-    *,
-    budget_bytes: int = 64 * MIB,
 ) -> ScheduleLoop:
     chosen = POLICIES[policy]()
-    backend = LiveTaskBackend(runnables, workers=2, answers=answers, budget=lambda _: budget_bytes)
+    backend = LiveTaskBackend(runnables, workers=2, answers=answers)
     with closing(backend):
-        loop = ScheduleLoop(chosen, backend, taken_by(chosen, networks), requests, parallelism=Parallelism(2))
+        known = taken_by(chosen, networks)
+        loop = ScheduleLoop(
+            chosen, backend, known, requests, budget_bytes=64 * MIB, parallelism=Parallelism(2)
+        )  # fmt: skip
         backend.begin()
         loop.run()
     return loop
@@ -107,19 +107,6 @@ CODE = 4 * MIB
 
 def mapped_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[2]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def test_weights_are_in_memory_while_they_are_loaded_and_no_longer(prepared: dict[str, Prepared]) -> None:
-    runnables = layers(prepared)
-    backend = LiveTaskBackend(runnables, workers=1, answers=Kept(prepared), budget=lambda _: 0)
-    with closing(backend):
-        before = mapped_bytes()
-        backend.start(LayerTask("load", "wide", "wide", 0, 0, 16 * MIB, 0))
-        (done,) = backend.wait(None)
-        assert done.failure is None
-        assert mapped_bytes() - before >= 16 * MIB
-        backend.unload("wide", 0)
-        assert mapped_bytes() - before < CODE
 
 
 def damaged(prepared: Mapping[str, Prepared], folder: Path) -> dict[str, Prepared]:
@@ -187,7 +174,7 @@ def test_a_request_that_fails_takes_no_other_down(prepared: dict[str, Prepared])
 def test_values_are_dropped_with_their_last_reader(prepared: dict[str, Prepared]) -> None:
     """Of a chain, only the latest output is there; an answer stays until the request is finished."""
     runnable = layers(prepared)["wide"]
-    backend = LiveTaskBackend({"wide": runnable}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
+    backend = LiveTaskBackend({"wide": runnable}, workers=1, answers=Kept(prepared))
     request = Request(7, "wide", 0)
     alive: list[set[str]] = []
     with closing(backend):
@@ -200,19 +187,6 @@ def test_values_are_dropped_with_their_last_reader(prepared: dict[str, Prepared]
         backend.drop(request)
         assert backend._begun == {}
     assert alive == [set(layer.outputs) for layer in prepared["wide"].layers]
-
-
-def test_a_signal_handler_can_end_a_wait(prepared: dict[str, Prepared]) -> None:
-    backend = LiveTaskBackend({}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
-    before = signal.signal(signal.SIGUSR1, lambda *_: backend.wake())
-    try:
-        with closing(backend):
-            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
-            late_ns = backend.now_ns() + 60_000_000_000
-            assert backend.wait(late_ns) == []
-            assert backend.now_ns() < late_ns
-    finally:
-        signal.signal(signal.SIGUSR1, before)
 
 
 @pytest.fixture(autouse=True)

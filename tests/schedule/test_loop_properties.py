@@ -142,18 +142,6 @@ def test_a_stop_at_any_time_leaves_nothing_behind(scenario, workers, stop_ms, sh
     assert came <= set(numbers)
 
 
-@settings(max_examples=30, deadline=None)
-@given(scenarios(), st.integers(1, 3), st.booleans())
-def test_the_same_run_twice_is_the_same(scenario, workers, shares_weights):
-    networks, requests = scenario
-    runs = []
-    for _ in range(2):
-        loop, _ = loop_of(networks, requests, workers=workers, policy=FirstCome(shares_weights=shares_weights))
-        loop.run()
-        runs.append((loop.tasks, loop.requests))
-    assert runs[0] == runs[1]
-
-
 class Auditor(FirstCome):
     """Compares everything that it is shown with what follows from first principles."""
 

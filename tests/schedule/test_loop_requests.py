@@ -13,25 +13,6 @@ ONE = chain("one", {"weights": 100, "output": 10, "load_ms": 10, "execute_ms": 2
 TWO = chain("two", *[{"weights": 100, "output": 10, "scratch": 1, "load_ms": 10, "execute_ms": 20}] * 2, input_bytes=3)
 
 
-class Live:
-    """Requests from outside, of which nobody knows when the next one comes."""
-
-    def __init__(self, *requests):
-        self._requests = list(requests)
-
-    def next_ns(self):
-        return None
-
-    def take(self, now_ns):
-        taken = [request for request in self._requests if request.arrival_ns <= now_ns]
-        self._requests = self._requests[len(taken) :]
-        return taken
-
-    @property
-    def ended(self):
-        return not self._requests
-
-
 def failing(**wanted):
     """A fault of every task that has all of these."""
 
@@ -121,30 +102,6 @@ def test_thousands_after_thousands_take_no_more_than_they_are():
     assert [waiting.answered(number) for number in range(1999)] == [[]] * 1999
     assert [request.number for request in waiting.answered(1999)] == list(range(2000, 4000))
     assert len(waiting) == 0
-
-
-def test_requests_from_outside_are_taken_while_the_run_goes_on():
-    source = Live(Request(5, "one", 12 * MS), Request(6, "one", 95 * MS, after=(5,)), Request(7, "none", 100 * MS))
-    loop = run([ONE], batch("one"), source=source, poll_interval_ns=10 * MS)
-    assert ends_ms(loop) == {
-        0: ("ok", 30.0),
-        5: ("ok", 50.0),
-        6: ("ok", 120.0),
-        7: ("failed", 100.0),
-    }
-    assert loop.requests[2].failure == "there is no network 'none'"
-
-
-def test_requests_from_outside_that_cannot_be_answered_fail_alone():
-    large = chain("large", {"weights": 5000})
-    source = Live(Request(5, "large", 0), Request(6, "one", 0, after=(5,)), Request(7, "one", 0, after=(99,)))
-    loop = run([ONE, large], batch("one"), source=source, poll_interval_ns=10 * MS, budget=1000)
-    assert {each.request.number: each.failure for each in loop.requests} == {
-        5: "network large needs 4.883 KiB; the budget is 1000 B",
-        6: "request 5, which it comes after, was not answered",
-        0: None,
-        7: "it comes after a request that never came",
-    }
 
 
 def test_a_stop_finishes_what_runs_and_abandons_the_rest():

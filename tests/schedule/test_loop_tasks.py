@@ -4,7 +4,6 @@ import pytest
 from schedule_builder import MS, FirstCome, batch, chain, ends_ms, layer, loop_of, run, times_ms
 
 from edgetune.errors import EdgetuneError, InfeasibleError
-from edgetune.serving.clock import EventClock
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.tasks import LayerTask
 
@@ -58,20 +57,6 @@ def test_two_workers_load_while_they_execute():
     )
 
 
-def test_held_memory_is_known_at_every_step():
-    loop = run([TWO], batch("two"))
-    held = [(task.kind, task.layer, task.bytes, task.held_bytes) for task in loop.tasks]
-    assert held == [
-        ("load", 0, 100, 100),
-        ("execute", 0, 10 + 5 + 7, 100 + 10 + 5 + 7),
-        ("load", 1, 200, 100 + 10 + 200),  # the input was read, the scratch is free
-        ("execute", 1, 1 + 2, 100 + 200 + 10 + 1 + 2),
-        ("unload", 0, 100, 200),
-        ("unload", 1, 200, 0),
-    ]
-    assert loop.state.memory.peak_bytes == 313
-
-
 def test_shared_weights_are_loaded_once_for_all_and_own_ones_for_each():
     shared = run([TWO], batch("two", "two", "two"))
     assert [task.layer for task in shared.tasks if task.kind == "load"] == [0, 1]
@@ -97,18 +82,6 @@ def test_branches_run_side_by_side_and_join():
     assert [task.held_bytes for task in loop.tasks] == [4, 4 + 2 + 3, 4 + 2, 2 + 3]
 
 
-def test_a_budget_that_shrinks_is_seen_and_written_down():
-    clock = EventClock()
-    loop, backend = loop_of([TWO], batch("two"), clock=clock, budget=1000)
-    clock.at(15 * MS, lambda: setattr(backend, "_budget_bytes", 320))
-    loop.run()
-    assert [(each.at_ns // MS, each.budget_bytes, each.held_bytes) for each in loop.budgets] == [
-        (0, 1000, 0),
-        (30, 320, 110),
-    ]
-    assert loop.state.budget_bytes == 320
-
-
 def test_a_budget_below_the_hungriest_layer_is_refused_with_the_smallest_that_works():
     large = chain("large", {"weights": 20 * 2**20, "output": 2**20 + 1})
     with pytest.raises(InfeasibleError, match="network large") as caught:
@@ -121,15 +94,6 @@ def test_a_budget_below_the_hungriest_layer_is_refused_with_the_smallest_that_wo
     run([TWO], batch("two"), budget=213, policy=FirstCome(shares_weights=False))
 
 
-def test_a_whole_network_may_need_more_than_the_budget():
-    class Whole(FirstCome):
-        whole = True
-
-    loop = run([chain("whole", {"weights": 100, "execute_ms": 1})], batch("whole"), policy=Whole(), budget=50)
-    assert ends_ms(loop) == {0: ("ok", 1.0)}
-    assert loop.state.memory.peak_bytes == 100
-
-
 def test_nothing_is_chosen_that_is_not_ready():
     cases = {
         "which is not ready": LayerTask("execute", "two", "two", 0, 0, 22, 0),
@@ -140,20 +104,6 @@ def test_nothing_is_chosen_that_is_not_ready():
     for message, choice in cases.items():
         with pytest.raises(EdgetuneError, match=f"policy scripted chose to .*{message}"):
             run([TWO], batch("two"), policy=Scripted(lambda view, choice=choice: choice))
-
-
-def test_nothing_is_unloaded_while_it_is_used():
-    def unload(view):
-        return LayerTask("unload", "two", "two", 0, -1, 100, 0)
-
-    def first(view):
-        return view.executions.first or view.loads.first
-
-    def none(view):
-        return None
-
-    with pytest.raises(EdgetuneError, match=r"unload layer 0 of two .*not ready"):
-        run([TWO], batch("two"), policy=Scripted(first, none, first, unload))
 
 
 def test_nothing_starts_beyond_the_budget_while_anything_runs():

@@ -15,7 +15,6 @@ from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.policies.optimum import Optimum
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulationCase, simulate
-from edgetune.stages.schedule.state import Parallelism
 from edgetune.stages.schedule.tasks import Machine
 
 pytest.importorskip("ortools", reason="the optimum needs OR-Tools: pip install 'edgetune[optimum]'")
@@ -152,10 +151,6 @@ def test_no_policy_that_keeps_the_budget_is_better(seed):
         assert ran["response"] >= plan.bound_ns - 1 or ran["peak"] > case.budget_bytes
 
 
-def test_without_time_none_is_found():
-    assert optimum(random_case(3), limit_s=0.0) is None
-
-
 def test_a_proof_is_doubted(monkeypatch):
     """A search that calls a bad schedule optimal is found out by the second."""
     from ortools.sat.python import cp_model
@@ -177,22 +172,6 @@ def test_a_proof_is_doubted(monkeypatch):
     plan = optimum(case, known=simulated(make_policy("linear"), case)["tasks"])
     assert len(set(calls)) == 2
     assert (plan.value_ns, plan.proved) == (6 * MS, False)
-
-
-def test_a_request_that_fails_is_left_out_of_the_plan():
-    from edgetune.serving.clock import EventClock
-    from edgetune.stages.schedule.loop import ScheduleLoop
-    from edgetune.stages.schedule.simulation import SimulatedTaskBackend
-
-    case = case_of([chain("a", *TWO), chain("b", *TWO)], batch("a", "b", "a"), budget_bytes=40)
-    fails = {("load", 0, "a"): "the disk is gone"}
-    backend = SimulatedTaskBackend(
-        EventClock(), case.networks, budget_bytes=40, machine=Machine(cores=1),
-        fault=lambda task: fails.get((task.kind, task.layer, task.network)),
-    )  # fmt: skip
-    loop = ScheduleLoop(Optimum(plan=optimum(case)), backend, case.networks, case.requests, parallelism=Parallelism(1))
-    loop.run()
-    assert {record.request.number: record.outcome for record in loop.requests} == {0: "failed", 1: "ok", 2: "failed"}
 
 
 def test_without_or_tools_it_says_what_to_install(monkeypatch):

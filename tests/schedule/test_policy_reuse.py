@@ -30,9 +30,10 @@ def chain(name, *layers):
 def run(policy, networks, requests, *, budget_bytes, workers=2, streams=1):
     known = {network.name: network for network in networks}
     machine = Machine(cores=workers, streams=streams)
-    backend = SimulatedTaskBackend(EventClock(), known, budget_bytes=budget_bytes, machine=machine)
+    backend = SimulatedTaskBackend(EventClock(), known, machine=machine)
+    parallelism = Parallelism(workers, streams=streams)
     loop = ScheduleLoop(
-        make_policy(policy), backend, known, requests, parallelism=Parallelism(workers, streams=streams)
+        make_policy(policy), backend, known, requests, budget_bytes=budget_bytes, parallelism=parallelism
     )
     loop.run()
     return loop

@@ -50,30 +50,6 @@ def test_a_batch_is_150_images_at_once_for_every_network(name, count):
     assert {request.arrival_ns for request in found} == {0}
 
 
-@pytest.mark.parametrize("name", ["small-3", "lifelogging-5"])
-def test_closed_images_come_after_those_before_and_dues_after_their_gap(name):
-    jobs, found = requests(FOLDER / f"closed-{name}.yaml")
-    each = len(jobs.networks)
-    assert {request.after for request in found[:each]} == {()}
-    assert {request.after for request in found[each : 2 * each]} == {tuple(range(each))}
-    assert all(request.follows for request in found)
-    _, due = requests(FOLDER / f"deadline-{name}.yaml")
-    gap_ns = due[each].arrival_ns
-    assert all(request.deadline_ns == request.arrival_ns + gap_ns for request in due)
-
-
-@pytest.mark.parametrize(("kind", "least", "most"), [("composition", 3, 3), ("all-random", 1, 9)])
-def test_compositions_are_drawn_anew(kind, least, most):
-    _, found = requests(FOLDER / f"stochastic-{kind}-1.0.yaml")
-    images = {}
-    for request in found:
-        images.setdefault(request.arrival_ns, []).append(request.network)
-    sizes = [len(names) for names in images.values()]
-    assert (min(sizes), max(sizes), len(images)) == (least, most, 150)
-    assert all(len(set(names)) == len(names) for names in images.values())
-    assert len({tuple(names) for names in images.values()}) > 50
-
-
 @pytest.mark.parametrize("intensity", INTENSITIES)
 @pytest.mark.parametrize(("kind", "each"), [("fixed", 5), ("uniform", 1)])
 def test_gaps_are_what_an_arrival_takes_divided_by_the_intensity(kind, each, intensity):

@@ -7,9 +7,8 @@ import pytest
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import InputError
-from edgetune.plotting.figure_file import figure_bytes
-from edgetune.plotting.gantt import Bar, Span
-from edgetune.stages.schedule.figures.gantt import bars_of, gantt_figure, highest_per_slot, middle_of
+from edgetune.plotting.gantt import Span
+from edgetune.stages.schedule.figures.gantt import bars_of, gantt_figure, highest_per_slot
 from edgetune.workflows.figures import choose_view
 
 
@@ -46,13 +45,6 @@ def test_however_many_tasks_there_are_no_more_bars_than_lines_are_drawn() -> Non
         task(n / 100, (n + 1) / 100, "net" if n % 3 else "other", "load" if n % 2 else "execute") for n in range(9000)
     ]
     assert len(bars_of(rows, Span(0.0, 90.0))) <= 1200
-
-
-def test_the_middle_of_a_long_run_is_in_its_middle() -> None:
-    bars = [Bar(0, ("execute", "net", False), float(number), number + 0.9) for number in range(1000)]
-    span = middle_of(bars)
-    assert span.begin_s + span.end_s == pytest.approx(999.9, abs=1.0)
-    assert span.end_s - span.begin_s < 200
 
 
 def test_the_highest_of_what_is_too_near_to_tell_apart_is_seen() -> None:
@@ -96,33 +88,7 @@ def test_every_policy_is_drawn_and_where_one_was_killed() -> None:
     assert len(gantt_figure(made, policy="bulk").axes) == 2
 
 
-def test_a_long_run_shows_a_part_and_says_which() -> None:
-    rows = [task(2.0 * number, 2.0 * number + 1, event="load") for number in range(600)]
-    (above, _) = gantt_figure(timeline(*rows)).axes
-    assert "of 1199 s" in above.get_title(loc="left")
-    (above, _) = gantt_figure(timeline(*rows), from_s=0.0).axes
-    assert "of 1199 s" not in above.get_title(loc="left")
-
-
-@pytest.mark.parametrize("form", ["svg"])
-def test_a_figure_is_the_same_each_time(form: str) -> None:
-    drawn = [figure_bytes(choose_view("timeline").draw(timeline(*SHORT)), form) for _ in range(2)]
-    assert drawn[0] == drawn[1]
-
-
-@pytest.mark.parametrize(
-    ("rows", "view", "words"),
-    [
-        ((), "gantt", "no rows"),
-        ((BUDGET,), "gantt", "no task ran"),
-    ],
-)
-def test_nothing_to_draw_is_said(rows: tuple[TimelineRow, ...], view: str, words: str) -> None:
+@pytest.mark.parametrize(("rows", "words"), [((), "no rows"), ((BUDGET,), "no task ran")])
+def test_nothing_to_draw_is_said(rows: tuple[TimelineRow, ...], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        choose_view("timeline", view).draw(timeline(*rows))
-
-
-def test_a_policy_that_did_not_run_is_named_with_the_nearest() -> None:
-    with pytest.raises(InputError, match="no policy 'mas'") as found:
-        gantt_figure(timeline(*SHORT), policy="mas")
-    assert found.value.hint == "did you mean masa? it has masa"
+        choose_view("timeline", "gantt").draw(timeline(*rows))

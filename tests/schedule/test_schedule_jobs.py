@@ -10,7 +10,7 @@ import pytest
 from edgetune import limits
 from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
-from edgetune.stages.schedule.jobs import live_jobs, requests_of
+from edgetune.stages.schedule.jobs import requests_of
 from edgetune.stages.schedule.requests import Request, arrived_at, check_requests
 from edgetune.units import NS
 
@@ -58,14 +58,6 @@ def test_a_request_that_follows_arrives_when_the_last_before_it_is_answered() ->
     assert arrived_at(plain, 5 * NS) == plain
 
 
-@pytest.mark.parametrize(("words", "sizes"), [("uniform:2", {2}), ("uniform:1-2", {1, 2}), ("uniform", {1})])
-def test_so_many_networks_are_drawn_for_each_arrival(words, sizes) -> None:
-    found = made(Job("j", ("a", "b"), "periodic:1s", count=40, choose=words))
-    drawn = [[each.network for each in found if each.arrival_ns == at * NS] for at in range(40)]
-    assert {len(each) for each in drawn} == sizes
-    assert all(sorted(set(each)) == each for each in drawn)
-
-
 def test_the_gap_of_an_intensity_is_for_the_mean_number_of_networks() -> None:
     some = made(Job("j", ("a", "b"), "periodic", intensity=0.5, count=2, choose="uniform:1-2"))
     assert max(times_s(some) + times_s(some, "b")) == (1.0 + 3.0) * 1.5 / 2 / 0.5
@@ -104,34 +96,12 @@ def test_a_trace_is_played_once_or_as_often_as_a_count_takes(tmp_path: Path) -> 
         made(Job("j", ("a",), f"trace:{file}"))
 
 
-def test_live_arrivals_are_not_known_before() -> None:
-    live = Job("door", ("a",), "live")
-    assert made(live, Job("j", ("b",))) == made(Job("j", ("b",)))
-    assert live_jobs([Job("j", ("b",)), live]) == (live,)
-    assert live_jobs([Job("j", ("b",))]) == ()
-    for jobs in (
-        [live, Job("late", ("a",), after=("door",))],
-        [Job("j", ("b",)), Job("door", ("a",), "live", after=("j",))],
-        [live, Job("gate", ("b",), "live")],
-    ):
-        with pytest.raises(InputError, match=r"live|standard input"):
-            live_jobs(jobs)
-
-
 def test_the_same_seed_gives_the_same_requests_and_another_gives_others() -> None:
     jobs = (Job("j", ("a", "b"), "normal:1s", count=50, choose="uniform"), Job("k", ("a",), "normal:1s", count=50))
     assert made(*jobs, seed=3) == made(*jobs, seed=3)
     assert made(*jobs, seed=3) != made(*jobs, seed=4)
     of_j, of_k = ([each.arrival_ns for each in made(*jobs) if each.job == name] for name in "jk")
     assert of_j != of_k
-
-
-def test_the_chosen_networks_do_not_depend_on_the_arrivals() -> None:
-    slow, fast = (
-        [each.network for each in made(Job("j", ("a", "b"), "normal", intensity=x, count=40, choose="uniform"))]
-        for x in (0.8, 1.2)
-    )
-    assert slow == fast
 
 
 def test_a_job_waits_for_all_requests_of_those_it_is_after() -> None:
@@ -168,6 +138,7 @@ def test_nothing_arrives_after_the_end() -> None:
     ("job", "words"),
     [
         (Job("j", ("a",), "sometimes"), "unknown arrivals 'sometimes'"),
+        (Job("j", ("a",), "live"), "unknown arrivals 'live'"),
         (Job("j", ("a",), "periodic", count=1), "'periodic' has no gap"),
         (Job("j", ("a",), "normal:2s", intensity=1.0, count=1), "both a gap, 2s, and an intensity"),
         (Job("j", ("a",), "poisson:fast", count=1), "rate of arrivals"),

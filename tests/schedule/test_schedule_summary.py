@@ -8,7 +8,7 @@ import pytest
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.stages.schedule.timeline import summarise
-from edgetune.workflows.report.timeline import compared, missed_cell
+from edgetune.workflows.report.timeline import compared
 
 
 def task(event: str, layer: int, start_s: float, end_s: float, **more: Any) -> TimelineRow:
@@ -105,14 +105,6 @@ def test_policies_and_turns_are_distinguished() -> None:
     assert summarise(whole)[0].makespan_s == pytest.approx((4.0 + 5.0) / 2)
 
 
-def test_nothing_has_no_figures() -> None:
-    assert summarise(timeline()) == ()
-    (of,) = summarise(timeline(TimelineRow("budget", "masa", 0.0, budget_bytes=500)))
-    assert of.responses.mean_s is None
-    assert of.loads.avoided_share is None
-    assert of.loading_share is None
-
-
 def test_loaded_bytes_are_the_reserved_bytes_without_the_safety_factor() -> None:
     (of,) = summarise(timeline(*ONE, safety=1.25))
     assert (of.loads.count, of.loads.bytes) == (1, 80)
@@ -126,13 +118,6 @@ def test_a_comparison_says_where_one_policy_answered_less():
     assert line.startswith("reuse beside masa: 2 answered instead of 1, mean response x0.667")
     same = timeline(*all_answered, *(replace(row, policy="masa") for row in all_answered))
     assert compared(same, summarise(same)) == ["masa beside reuse: mean response x1, p95 x1"]
-
-
-def test_few_missed_deadlines_read_neither_as_none_nor_as_all():
-    for late, words in ((0, "0 (0%)"), (1, "1 (0.2%)"), (200, "200 (50%)"), (399, "399 (99.8%)"), (400, "400 (100%)")):
-        rows = [request(number, 0.0, 2.0, due_s=1.0 if number < late else 3.0) for number in range(400)]
-        (of,) = summarise(timeline(*rows))
-        assert missed_cell(of.responses) == words
 
 
 def test_weights_that_copies_map_are_resident_once() -> None:

@@ -25,7 +25,7 @@ NET = LayeredNetwork(
 
 def backend_of(network=NET, **machine):
     options = {"cores": 4, **machine}
-    return SimulatedTaskBackend(EventClock(), {network.name: network}, budget_bytes=10**6, machine=Machine(**options))
+    return SimulatedTaskBackend(EventClock(), {network.name: network}, machine=Machine(**options))
 
 
 def load(layer, copy="net"):
@@ -42,21 +42,6 @@ def drain(backend):
     while over := backend.wait(None):
         found += [(done.task.kind, done.task.layer, done.task.request, done.end_ns / MS) for done in over]
     return found
-
-
-def test_a_task_takes_its_time_and_waiting_ends_in_the_middle_when_asked():
-    backend = backend_of()
-    backend.start(load(0))
-    assert (list(backend.wait(4 * MS)), backend.now_ns()) == ([], 4 * MS)
-    (done,) = backend.wait(10 * MS)
-    assert (done.start_ns, done.end_ns, done.failure) == (0, 10 * MS, None)
-
-
-def test_two_loads_share_storage_and_the_longer_goes_on_alone():
-    backend = backend_of()
-    backend.start(load(0))
-    backend.start(load(1))
-    assert drain(backend) == [("load", 0, 0, 20.0), ("load", 1, 0, 40.0)], "10 each until 20, then 20 alone"
 
 
 def test_memory_beyond_the_machine_slows_every_task_until_released():
@@ -129,17 +114,6 @@ def test_copies_of_weights_that_are_mapped_are_one_memory_and_are_read_once():
     assert backend.now_ns() == 14 * MS, "only the last gives memory back"
 
 
-def test_extra_memory_of_loading_counts_until_the_weights_are_loaded():
-    copied = LayeredNetwork("net", (replace(NET.layers[0], load_scratch_bytes=500),))
-    backend = backend_of(copied, memory_bytes=1000, paging=Paging(s_per_byte=20e-6, thrash=1))
-    backend.start(load(0))
-    # 1500 held, 1000 fit: a third of 1500 touched is gone, which costs 10 ms
-    assert drain(backend) == [("load", 0, 0, 20.0)]
-    assert (backend.peak_bytes, backend.memory.held_bytes) == (1500, 1000)
-    backend.start(execute(0))
-    assert drain(backend) == [("execute", 0, 0, 40.0)], "now all of it fits"
-
-
 def test_pages_of_mapped_weights_are_only_read_again():
     layers = tuple(replace(each, mapped_load_s=0.001) for each in NET.layers[:2])
     backend = backend_of(LayeredNetwork("net", layers), memory_bytes=1000, paging=Paging(s_per_byte=1.0, thrash=1))
@@ -208,11 +182,6 @@ def test_memory_and_swap_are_the_most(memory, swap, killed):
     done = killed_run(NETWORK, memory, swap)
     assert (done.killed is not None) is killed
     assert sum(isinstance(each, RequestRecord) for each in done.records) == (not killed)
-
-
-def test_what_loading_takes_beside_weights_counts():
-    assert killed_run(NETWORK, 100, 0, policy="linear", load_scratch_bytes=30).killed is not None
-    assert killed_run(NETWORK, 110, 0, policy="linear", load_scratch_bytes=30).killed is None
 
 
 def test_pages_of_files_leave_instead():

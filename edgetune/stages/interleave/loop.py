@@ -158,21 +158,17 @@ class InterleaveLoop:
         """Take requests, call watchers, start a minibatch or wait; return whether the run goes on."""
         now_ns, over = self._backend.now_ns(), self.over
         self._take_requests(min(now_ns, self._turn.end_ns))
-        if not over:
-            self._poll_watchers(now_ns)
-        for served in self._served.values():
-            if over and isinstance(served.source, LineArrivals):
-                self._abandon(served, served.waiting.take_all())
-        if self._turn.stopped() or ((over or self._nothing_will_come()) and not self._waiting()):
-            return False
-        return self._decide(over=over)
-
-    def _poll_watchers(self, now_ns: int) -> None:
-        for watcher in self._watchers:
+        for watcher in () if over else self._watchers:
             due_ns = watcher.due_ns()
             if due_ns is not None and due_ns <= now_ns:
                 self._write()
                 watcher.poll(now_ns, self)
+        for served in self._served.values():
+            if over and isinstance(served.source, LineArrivals):
+                self._abandon(served, served.waiting.take_all())
+        answers = any(not (served.lost or served.source.ended) for served in self._served.values())
+        ends = over or (not answers and all(trained.lost for trained in self._trained.values()))
+        return not (self._turn.stopped() or (ends and not self._waiting())) and self._decide(over=over)
 
     def tenant(self, name: str) -> Tenant:
         """Return a tenant as it is now."""
@@ -386,11 +382,6 @@ class InterleaveLoop:
 
     def _waiting(self) -> bool:
         return self._busy() or any(served.waiting for served in self._served.values() if not served.lost)
-
-    def _nothing_will_come(self) -> bool:
-        """Return whether no request will arrive any more and no tenant trains."""
-        answers = any(not (served.lost or served.source.ended) for served in self._served.values())
-        return not answers and all(trained.lost for trained in self._trained.values())
 
     def _busy(self) -> bool:
         return any(state.since_ns for state in self._tenants.values())

@@ -20,8 +20,15 @@ from edgetune.artifacts.profile import Point, ProfileRow, Task
 from edgetune.artifacts.repeats import late_minibatch_s, mean_minibatch_s
 from edgetune.errors import InputError
 from edgetune.stages.interleave.backend import Inference, Tenant, Training
-from edgetune.stages.interleave.cycle import Cycle, CycleGoals, WorkloadPoint, broken, cycle_of, cycles_of
-from edgetune.stages.interleave.explain import explain_infeasible
+from edgetune.stages.interleave.cycle import (
+    Cycle,
+    CycleGoals,
+    WorkloadPoint,
+    broken,
+    cycle_of,
+    cycles_of,
+    explain_infeasible,
+)
 
 
 def best_cycle(
@@ -230,7 +237,11 @@ class CycleChooser:
             present: The setting now; it is kept where no other is clearly better.
         """
         choices = [CycleChoice(cycle, self._grade(cycle)) for cycle in self._cycles(rate_per_s)]
-        ranks = [(_GRADES.index(choice.grade), not self._keeps_up(choice.cycle)) for choice in choices]
+        with_room = [broken(cycle_of(choice.cycle.infer, ROOM * rate_per_s), self.goals) for choice in choices]
+        ranks = [
+            (_GRADES.index(choice.grade), any(each.constraint == "rate" for each in more))
+            for choice, more in zip(choices, with_room, strict=True)
+        ]
         highest = min(ranks)
         best = [choice for choice, rank in zip(choices, ranks, strict=True) if rank == highest]
         if best[0].grade == "least":
@@ -250,7 +261,10 @@ class CycleChooser:
         cycles = self._cycles(rate_per_s)
         budget_s = self.goals.latency_budget_s
         within = ([each for each in cycles if each.infer.cautious_s <= share * budget_s] for share in (0.5, 1.0))
-        return max(next(filter(None, within), cycles), key=lambda each: (_answers_per_s(each), each.train is not None))
+        return max(
+            next(filter(None, within), cycles),
+            key=lambda each: (each.infer.batch_size / each.infer.minibatch_s, each.train is not None),
+        )
 
     def _cycles(self, rate_per_s: float) -> list[Cycle]:
         """Return the cycles within the power budget; the most frugal one where none is; all without a budget."""
@@ -271,10 +285,6 @@ class CycleChooser:
             return "fits"
         return "serves" if short <= {"room", "step"} else "least"
 
-    def _keeps_up(self, cycle: Cycle) -> bool:
-        more = None if cycle.rate_per_s is None else ROOM * cycle.rate_per_s
-        return not any(each.constraint == "rate" for each in broken(cycle_of(cycle.infer, more), self.goals))
-
     def _gather(self) -> None:
         names = self._names
         self._infer = self._halves("infer", names.infer_workload)
@@ -286,10 +296,6 @@ class CycleChooser:
             return halves(self.rows, task, workload=workload)
         except InputError:
             return ()
-
-
-def _answers_per_s(cycle: Cycle) -> float:
-    return cycle.infer.batch_size / cycle.infer.minibatch_s
 
 
 def _training_per_s(cycle: Cycle) -> float:

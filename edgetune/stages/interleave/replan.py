@@ -64,7 +64,7 @@ class RateTracker:
         self._since_ns, self._count = begin_ns, 0
         self._count_at: int | None = None
         """Count of requests at which the rate is looked at again; ``None`` while it is the planned one."""
-        self._rose, self._fell = _rises(begin_ns), _falls(begin_ns)
+        self._rose, self._fell = _evidence(begin_ns)
 
     @property
     def settled(self) -> bool:
@@ -106,7 +106,7 @@ class RateTracker:
 
     def _take(self, rate_per_s: float) -> float:
         self.rate_per_s = rate_per_s
-        self._rose, self._fell = _rises(self._last_ns), _falls(self._last_ns)
+        self._rose, self._fell = _evidence(self._last_ns)
         return rate_per_s
 
     def _counted_afresh(self, now_ns: int) -> float | None:
@@ -135,12 +135,9 @@ class RateTracker:
         return (count + (now_ns > self._last_ns)) * NS / max(now_ns - since_ns, 1)
 
 
-def _rises(since_ns: int) -> tuple[_Evidence, ...]:
-    return _Evidence(STEP, since_ns), _Evidence(CHANGE, since_ns)
-
-
-def _falls(since_ns: int) -> tuple[_Evidence, ...]:
-    return _Evidence(1 / STEP, since_ns), _Evidence(1 / CHANGE, since_ns)
+def _evidence(since_ns: int) -> tuple[list[_Evidence], list[_Evidence]]:
+    """Return the sums for rates that rose, and for those that fell."""
+    return [_Evidence(each, since_ns) for each in (STEP, CHANGE)], [_Evidence(1 / c, since_ns) for c in (STEP, CHANGE)]
 
 
 class _Evidence:
@@ -217,19 +214,16 @@ class Replanner(Watcher):
         self._new_rate = self._tracker.changed(at_ns) or self._new_rate
 
     def on_row(self, row: RunRow) -> None:
-        """Follow how many requests wait, and power."""
+        """Follow how many requests wait, power in excess of its budget, and the budget."""
         if row.event == "request" and row.tenant == self._names.infer:
             self._waiting -= 1
         if row.event == "power" and row.power_w is not None:
-            self._saw_power(row.power_w, row.power_budget_w)
-
-    def _saw_power(self, power_w: float, budget_w: float | None) -> None:
-        """Count excesses, and follow the budget."""
-        if budget_w != self._choices.goals.power_budget_w:
-            self._choices.goals = replace(self._choices.goals, power_budget_w=budget_w)
-            self._new_rate = self._new_rate or self._tracker.rate_per_s
-        self._over = self._over + 1 if budget_w is not None and power_w > budget_w else 0
-        self._over_w = power_w
+            budget_w = row.power_budget_w
+            if budget_w != self._choices.goals.power_budget_w:
+                self._choices.goals = replace(self._choices.goals, power_budget_w=budget_w)
+                self._new_rate = self._new_rate or self._tracker.rate_per_s
+            self._over = self._over + 1 if budget_w is not None and row.power_w > budget_w else 0
+            self._over_w = row.power_w
 
     def poll(self, now_ns: int, loop: InterleaveLoop) -> None:
         """Take refuge where requests pile up; plan anew where the rate has changed, or was counted in the refuge."""
@@ -252,7 +246,8 @@ class Replanner(Watcher):
 
     def _plan(self, rate_per_s: float, loop: InterleaveLoop) -> None:
         """Choose a cycle for a rate, and run it."""
-        choice, words = self._choose(rate_per_s), f"the rate is {rate_per_s:.3g}/s now"
+        choice = self._choices.best(rate_per_s, self._present.setting)
+        words = f"the rate is {rate_per_s:.3g}/s now"
         if choice.grade != "least" and self._piled_up():
             self._take_refuge(rate_per_s, loop, words)
             return
@@ -261,19 +256,13 @@ class Replanner(Watcher):
             self._guessed = not self._tracker.settled
         elif choice.grade == "least":
             words += "; nothing measured serves it, this answers most"
-            self._count_anew(loop.now_ns())
+            self._refuge_ns, self._counted = loop.now_ns(), 0
         self._follow(choice, loop, words)
-
-    def _choose(self, rate_per_s: float) -> CycleChoice:
-        return self._choices.best(rate_per_s, self._present.setting)
 
     def _take_refuge(self, rate_per_s: float, loop: InterleaveLoop, words: str) -> None:
         """Run the cycle that answers most until the waiting requests are answered."""
-        self._count_anew(loop.now_ns())
+        self._refuge_ns, self._counted = loop.now_ns(), 0
         self._follow(CycleChoice(self._choices.strongest(rate_per_s), "least"), loop, f"{words}; this answers most")
-
-    def _count_anew(self, now_ns: int) -> None:
-        self._refuge_ns, self._counted = now_ns, 0
 
     def _piled_up(self) -> bool:
         """Return whether the waiting requests cannot all be answered in good time."""

@@ -9,34 +9,20 @@ A request that spoils its minibatch fails alone: the others are run again, one b
 import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from edgetune.artifacts.files import writing
 from edgetune.artifacts.output_file import note
 from edgetune.errors import InputError
+from edgetune.workloads.torch_required import require_accelerator, require_torch
 
 Arrays = Mapping[str, Any]
 """NumPy arrays by the name of the network's input or output."""
 
 InputsOf = Callable[[int, str | None], Mapping[str, Any]]
 OutputsOf = Callable[[int, str | None, Arrays], object]
-
-
-@dataclass(frozen=True, slots=True)
-class RequestHandlers:
-    """Functions that make a network's inputs from requests, and take its outputs.
-
-    Args:
-        inputs: Given a request and its line, returns one sample for each input of the network.
-        outputs: Given a request, its line and one sample of each output.
-        samples: Arrays of n samples by input: request i takes sample i modulo n.
-    """
-
-    inputs: InputsOf | None = None
-    outputs: OutputsOf | None = None
-    samples: Arrays | None = None
 
 
 class InferenceServer:
@@ -47,7 +33,9 @@ class InferenceServer:
         feed: The inputs of one minibatch, which are written over; those whose first dimension is not the batch stay.
         output_names: Of the network, in the order of ``run``.
         batch_size: Requests per minibatch.
-        handling: Makes inputs and takes outputs.
+        inputs: Given a request and its line, returns one sample for each input of the network.
+        outputs: Given a request, its line and one sample of each output.
+        samples: Arrays of n samples by input: request i takes sample i modulo n.
     """
 
     def __init__(
@@ -56,10 +44,13 @@ class InferenceServer:
         feed: Arrays,
         output_names: Sequence[str],
         batch_size: int,
-        handling: RequestHandlers,
+        *,
+        inputs: InputsOf | None = None,
+        outputs: OutputsOf | None = None,
+        samples: Arrays | None = None,
     ) -> None:
         self._run, self._feed, self._output_names = run, feed, output_names
-        self._batch_size, self._handling = batch_size, handling
+        self._batch_size, self._inputs, self._outputs, self._samples = batch_size, inputs, outputs, samples
         self._batched = {name: array for name, array in feed.items() if array.shape[:1] == (batch_size,)}
 
     def answer(self, requests: Sequence[int], lines: Sequence[str | None]) -> list[tuple[int, str]]:
@@ -78,7 +69,7 @@ class InferenceServer:
 
     def _fill(self, asked: Sequence[tuple[int, str | None]]) -> dict[int, str]:
         """Write samples into the feed, padded with the first; return the requests whose inputs failed."""
-        if self._handling.inputs is None and self._handling.samples is None:
+        if self._inputs is None and self._samples is None:
             return {}
         failed: dict[int, str] = {}
         slot = 0
@@ -94,9 +85,9 @@ class InferenceServer:
         return failed
 
     def _sample(self, request: int, line: str | None) -> Mapping[str, Any]:
-        if self._handling.inputs is not None:
-            return self._handling.inputs(request, line)
-        samples = self._handling.samples or {}
+        if self._inputs is not None:
+            return self._inputs(request, line)
+        samples = self._samples or {}
         return {name: samples[name][request % len(samples[name])] for name in self._batched}
 
     def _put(self, slot: int, sample: Mapping[str, Any]) -> None:
@@ -115,7 +106,7 @@ class InferenceServer:
 
     def _one_by_one(self, asked: Sequence[tuple[int, str | None]], error: Exception) -> dict[int, str]:
         """Run each request alone, the whole batch filled with it; return those that failed again."""
-        if len(asked) == 1 or (self._handling.inputs is None and self._handling.samples is None):
+        if len(asked) == 1 or (self._inputs is None and self._samples is None):
             return dict.fromkeys((request for request, _ in asked), describe_error(error, "the network"))
         kept = {name: array[: len(asked)].copy() for name, array in self._batched.items()}
         failed: dict[int, str] = {}
@@ -130,13 +121,13 @@ class InferenceServer:
 
     def _hand_on(self, asked: Sequence[tuple[int, str | None]], outputs: Sequence[Any]) -> dict[int, str]:
         """Pass each request its sample of the outputs; return the requests whose handler failed."""
-        if self._handling.outputs is None:
+        if self._outputs is None:
             return {}
         failed: dict[int, str] = {}
         named = dict(zip(self._output_names, outputs, strict=True))
         for slot, (request, line) in enumerate(asked):
             try:
-                self._handling.outputs(request, line, {name: self._of(slot, array) for name, array in named.items()})
+                self._outputs(request, line, {name: self._of(slot, array) for name, array in named.items()})
             except Exception as error:
                 failed[request] = describe_error(error, "outputs")
         return failed
@@ -218,3 +209,48 @@ def _number(result: object) -> float | None:
     if callable(item) and getattr(result, "ndim", None) == 0:
         return float(item())
     return None
+
+
+_STREAM_PRIORITY = {True: -1, False: 0}
+"""Lower values run first; see CUDA's cudaStreamCreateWithPriority and torch.cuda.Stream."""
+_OWN_STREAM = "CUDAExecutionProvider"
+"""The execution provider of ONNX Runtime that takes ``user_compute_stream``."""
+
+
+class TenantStream:
+    """The stream of a tenant that shares its process with others on a GPU; elsewhere there is none."""
+
+    def __init__(self, command: Mapping[str, Any]) -> None:
+        self._device: str = command["torch_device"]
+        self._on_gpu = self._device.startswith("cuda")
+        self._stream: Any = None
+        if self._on_gpu and (command["shared"] or command["task"] == "train"):
+            require_accelerator(self._device)
+        if self._on_gpu and command["shared"]:
+            self._stream = require_torch().cuda.Stream(self._device, priority=_STREAM_PRIORITY[command["urgent"]])
+
+    def provider_options(self, providers: tuple[str, ...]) -> dict[str, str] | None:
+        """Return options by which ONNX Runtime uses the stream."""
+        if self._stream is None or providers[0] != _OWN_STREAM:
+            return None
+        return {"user_compute_stream": str(self._stream.cuda_stream)}
+
+    def entered(self) -> AbstractContextManager[Any]:
+        """Return the context in which PyTorch works on the stream."""
+        return nullcontext() if self._stream is None else require_torch().cuda.stream(self._stream)
+
+    def finishing(self, step: Callable[[], object]) -> Callable[[], object]:
+        """Return ``step`` on the stream, followed by a wait for this stream only."""
+        if not self._on_gpu:
+            return step
+
+        def finished() -> object:
+            with self.entered():
+                result = step()
+            if self._stream is None:
+                require_torch().cuda.synchronize(self._device)
+            else:
+                self._stream.synchronize()
+            return result
+
+        return finished

@@ -137,8 +137,6 @@ class SimulatedDevice:
             ns; a number is for every start, and none for a minibatch that is lined up.
         mode: The power mode at first.
         accept: Returns a mode as read back, or raises ``DeviceError`` where it is refused.
-        apply_ns: Duration of a change of mode, ns.
-        prepare_ns: Duration of getting ready at another batch size, ns.
         power_w: Power, W; where several tenants run, the largest counts (measured so by Fulcrum, 2025).
         fault: Returns the failure of a minibatch, if it fails.
         slowdown: How minibatches that run at once slow each other down.
@@ -148,8 +146,6 @@ class SimulatedDevice:
     overhead_ns: int | Overhead = 0
     mode: Mode = field(default_factory=Mode)
     accept: Callable[[Mode], Mode] = lambda mode: mode
-    apply_ns: int = 0
-    prepare_ns: int = 0
     power_w: Power | None = None
     fault: Callable[[Minibatch], Fault | None] = lambda _: None
     slowdown: Slowdown = lambda *_: 2.0
@@ -219,9 +215,9 @@ class SimulatedMinibatchBackend:
             InputError: as the durations do; the old batch size is held ready.
         """
         while tenant in self._running or self._lines[tenant]:
-            self._pass(None)
+            before, self._over = self._over, []
+            self._over = [*before, *self.wait(None)]  # what ends is kept for the next ``wait``
         self._device.duration_ns(tenant, batch_size, self.mode)
-        self._idle(self._device.prepare_ns)
         self._batch_sizes[tenant] = batch_size
 
     def apply(self, mode: Mode) -> Mode:
@@ -230,21 +226,9 @@ class SimulatedMinibatchBackend:
         Raises:
             DeviceError: as ``accept`` does; the mode is unchanged.
         """
-        accepted = self._device.accept(mode)
-        self._idle(self._device.apply_ns)
-        self.mode = accepted
+        self.mode = self._device.accept(mode)
         self._note_power()
-        return accepted
-
-    def _idle(self, duration_ns: int) -> None:
-        until_ns = self.now_ns() + duration_ns
-        while self.now_ns() < until_ns:
-            self._pass(until_ns)
-
-    def _pass(self, until_ns: int | None) -> None:
-        """Let time pass until a minibatch ends, and keep it for the next ``wait``."""
-        before, self._over = self._over, []
-        self._over = [*before, *self.wait(until_ns)]
+        return self.mode
 
     def _busy(self) -> bool:
         return bool(self._running) or any(self._lines.values())

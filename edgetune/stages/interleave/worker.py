@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,19 +28,14 @@ from edgetune.errors import EdgetuneError, InputError
 from edgetune.processes.messages import answer, decoded, encoded, pipes
 from edgetune.processes.start import pin
 from edgetune.processes.turn_signal import TurnSignal
-from edgetune.stages.interleave.sessions import InferenceServer, RequestHandlers, TrainingSession, describe_error
+from edgetune.stages.interleave.sessions import InferenceServer, TenantStream, TrainingSession, describe_error
 from edgetune.visible import visible
 from edgetune.workloads.onnx_file import fix_dimensions, load_model, network_batch, network_values, parse_model
 from edgetune.workloads.ort_session import open_session
 from edgetune.workloads.paced_script import OTHERWISE, PacedScript, open_script
 from edgetune.workloads.python_file import limit_threads, open_handler, open_training
-from edgetune.workloads.torch_required import require_accelerator, require_torch
+from edgetune.workloads.torch_required import require_torch
 from edgetune.workloads.workload import RunOptions, Workload
-
-_STREAM_PRIORITY = {True: -1, False: 0}
-"""Lower values run first; see CUDA's cudaStreamCreateWithPriority and torch.cuda.Stream."""
-_OWN_STREAM = "CUDAExecutionProvider"
-"""The execution provider of ONNX Runtime that takes ``user_compute_stream``."""
 
 _MOST_KEPT = 5
 """Batch sizes at which an inference network is held ready, as many as in Fulcrum (2025); each holds its weights."""
@@ -171,7 +166,7 @@ class _Inference:
     """A network on ONNX Runtime."""
 
     def __init__(self, command: Command) -> None:
-        stream = _Stream(command)
+        stream = TenantStream(command)
         workload, batch_size = Workload.from_plain(command["workload"]), command["batch_size"]
         options = RunOptions.from_plain(command)
         session, feed = open_session(
@@ -186,8 +181,9 @@ class _Inference:
         self._stream, self._made_up = stream, inputs is not None
         self._reference, self._batch_size = workload.reference, batch_size
         self._run_once: Callable[[], object] = lambda: session.run(None, feed)
-        handling = RequestHandlers(inputs, outputs, samples)
-        self._answering = InferenceServer(lambda fed: session.run(None, fed), feed, names, batch_size, handling)
+        self._answering = InferenceServer(
+            lambda fed: session.run(None, fed), feed, names, batch_size, inputs=inputs, outputs=outputs, samples=samples
+        )
 
     def warm_up(self, minibatches: int) -> list[float]:
         """Run some minibatches and return their durations, s.
@@ -232,7 +228,7 @@ class _Training:
     """A training on PyTorch, or of a Python file; it continues the one loaded before at another batch size."""
 
     def __init__(self, command: Command, before: _Training | None) -> None:
-        self._stream, self.batch_size = _Stream(command), command["batch_size"]
+        self._stream, self.batch_size = TenantStream(command), command["batch_size"]
         checkpoint = None if command["checkpoint"] is None else Path(command["checkpoint"])
         self._failure: str | None = None
         self._trainer: Any = None
@@ -330,45 +326,6 @@ class _Training:
         end_ns = time.monotonic_ns()
         lost = self._failure is not None
         return {"start_ns": start_ns, "end_ns": end_ns, "loss": loss, "failure": self._failure, "lost": lost}
-
-
-class _Stream:
-    """The stream of a tenant that shares its process with others on a GPU; elsewhere there is none."""
-
-    def __init__(self, command: Command) -> None:
-        self._device: str = command["torch_device"]
-        self._on_gpu = self._device.startswith("cuda")
-        self._stream: Any = None
-        if self._on_gpu and (command["shared"] or command["task"] == "train"):
-            require_accelerator(self._device)
-        if self._on_gpu and command["shared"]:
-            self._stream = require_torch().cuda.Stream(self._device, priority=_STREAM_PRIORITY[command["urgent"]])
-
-    def provider_options(self, providers: tuple[str, ...]) -> dict[str, str] | None:
-        """Return options by which ONNX Runtime uses the stream."""
-        if self._stream is None or providers[0] != _OWN_STREAM:
-            return None
-        return {"user_compute_stream": str(self._stream.cuda_stream)}
-
-    def entered(self) -> AbstractContextManager[Any]:
-        """Return the context in which PyTorch works on the stream."""
-        return nullcontext() if self._stream is None else require_torch().cuda.stream(self._stream)
-
-    def finishing(self, step: Callable[[], object]) -> Callable[[], object]:
-        """Return ``step`` on the stream, followed by a wait for this stream only."""
-        if not self._on_gpu:
-            return step
-
-        def finished() -> object:
-            with self.entered():
-                result = step()
-            if self._stream is None:
-                require_torch().cuda.synchronize(self._device)
-            else:
-                self._stream.synchronize()
-            return result
-
-        return finished
 
 
 def _patient(options: Any) -> None:

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, cast
 from edgetune.errors import DeviceError, EdgetuneError
 from edgetune.stages.schedule.cp_model import ScheduleCpModel
 from edgetune.stages.schedule.network import LayeredNetwork
-from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem, exact_grid_ns, grid_ns
+from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem
 from edgetune.stages.schedule.policies.optimum import Optimum
 from edgetune.stages.schedule.policies.policy import SchedulePolicy
 from edgetune.stages.schedule.policies.reuse import Reuse
@@ -56,7 +56,7 @@ _LEAST_S = 0.1
 
 def optimum(
     case: SchedulingProblem, objective: Objective = "response", *, limit_s: float = DEFAULT_LIMIT_S,
-    known: Sequence[TaskRecord] = (), relaxed: bool = False,
+    known: Sequence[TaskRecord] = (),
 ) -> LayerSchedule | None:  # fmt: skip
     """Return the best schedule that is found in a time, and what none can be better than; ``None`` if none is found.
 
@@ -66,8 +66,6 @@ def optimum(
         limit_s: Time limit of the search, its repetition included, s.
         known: The tasks of a run of the same case by a policy, to start from: what is found is no worse, if that run
             kept within what the programme allows.
-        relaxed: Whether durations that lie on no grid of some thousand steps are rounded down instead of up: the bound
-            then holds for every schedule, and the plan is one to follow in its order only.
 
     Raises:
         DeviceError: OR-Tools is missing.
@@ -76,7 +74,7 @@ def optimum(
     cp_model = require_ortools()
     if not case.requests:
         return LayerSchedule((), objective, 0.0, 0.0, True, 1, 1, 0.0, {})
-    model = ScheduleCpModel(cp_model.CpModel(), case, relaxed=relaxed)
+    model = ScheduleCpModel(cp_model.CpModel(), case)
     model.build(objective)
     model.start_from(known)
     workers = 1 if case.tasks <= _FEW_TASKS else _WORKERS
@@ -154,13 +152,13 @@ def best_schedule(
         case.arrivals_ns,
     )  # fmt: skip
     if case.tasks <= MOST_TASKS and not _follows(case):
-        once = case.streams in (None, case.workers) and exact_grid_ns(case) == grid_ns(case)
-        for left, streams in (1, None), *([] if once else [(0, case.streams)]):
+        again = case.streams not in (None, case.workers)
+        for left, streams in (again, None), *([(False, case.streams)] if again else []):
             left_s = max(begun_s + limit_s - time.perf_counter(), 0.0) / (1 + left)
-            solved = _solved(replace(case, streams=streams), objective, left_s, relaxed=bool(left))
+            solved = _solved(replace(case, streams=streams), objective, left_s)
             if solved is None:
                 continue
-            if left and not any(layer.shared for each in case.networks.values() for layer in each.layers):
+            if streams is None and not any(layer.shared for each in case.networks.values() for layer in each.layers):
                 bound_ns = max(bound_ns, solved.bound_ns)
             value_ns = _figure_ns(_records(Optimum(plan=solved), case, machine), objective)
             if value_ns < found.value_ns:
@@ -169,12 +167,12 @@ def best_schedule(
     return replace(found, bound_ns=bound_ns, proved=found.value_ns <= bound_ns, took_s=took_s)
 
 
-def _solved(case: SchedulingProblem, objective: Objective, limit_s: float, *, relaxed: bool) -> LayerSchedule | None:
+def _solved(case: SchedulingProblem, objective: Objective, limit_s: float) -> LayerSchedule | None:
     """Return what the constraint programme finds, from what ``reuse`` does where no task slows another down."""
     case = replace(case, networks={name: _plain(each) for name, each in case.networks.items()})
     machine = Machine(cores=case.cores or case.workers, streams=case.streams or case.workers)
     known = [record for record in _records(Reuse(), case, machine) if isinstance(record, TaskRecord)]
-    return optimum(case, objective, limit_s=limit_s, known=known, relaxed=relaxed)
+    return optimum(case, objective, limit_s=limit_s, known=known)
 
 
 def _plain(network: LayeredNetwork) -> LayeredNetwork:

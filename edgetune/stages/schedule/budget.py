@@ -1,24 +1,11 @@
-"""The memory budget of a run: what a limit leaves for tasks, and how it shrinks while others need memory.
+"""The memory budget of a run: what a limit leaves for tasks. Standard library only."""
 
-    available |'''''''\\________                  ________/''''''
-    budget    |'''''''''\\______              ___________/'''''      held back until it has been calm for a while
-                        little left             plenty left
-
-What is available is what the kernel says (MemAvailable), or less where a control group around this process has a limit.
-Standard library only.
-"""
-
-import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from edgetune.errors import InfeasibleError
-from edgetune.processes.cgroup import memory_left_bytes
-from edgetune.processes.families import counter_bytes
-from edgetune.units import NS, format_bytes
+from edgetune.units import format_bytes
 
 
 def check_budget(
@@ -87,132 +74,6 @@ def left_bytes(
     return budget_bytes
 
 
-_LOOK_NS = NS // 10
-"""Time between looks: each reads three small files, in some 50 microseconds."""
-_CALM_NS = 2 * NS
-"""How long there must be plenty before the budget grows: memory that was let go is not taken back at once."""
-_RESERVE_SHARE = 0.05
-_RESERVE_MOST_BYTES = 256 << 20
-"""The memory left to others: a twentieth of the machine, which on the smallest boards (2 GB) is 100 MB, and not more
-than the kernel's own watermarks and page cache need on large ones."""
-_STALLED = 10.0
-"""Percent of the last 10 s in which something waited for memory, from which on a kernel that has little to spare is
-taken to be short of it (accounting/psi.rst). Where there is plenty it is a control group that waits, as this run's may.
-"""
-_STEP = 0.1
-"""Share by which the budget shrinks at each reading while tasks wait for memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The memory that is available to others.
-
-    Args:
-        available_bytes: Memory that can be used without swapping.
-        stalled: Percent of the last 10 s in which something waited for memory; ``None`` where the kernel does not tell.
-    """
-
-    available_bytes: int
-    stalled: float | None
-
-
-class MemorySensor:
-    """Reads the memory figures of the kernel.
-
-    Args:
-        root: Of the file system.
-        groups: Folders of control groups around this process whose limits are not the run's own.
-    """
-
-    def __init__(self, root: Path = Path("/"), groups: Sequence[Path] = ()) -> None:
-        self._meminfo, self._psi = root / "proc/meminfo", root / "proc/pressure/memory"
-        self._groups = groups
-        self.total_bytes = counter_bytes(self._meminfo, "MemTotal") or 0
-
-    def read(self) -> Reading | None:
-        """Return the figures of now; ``None`` where the kernel has none."""
-        available_bytes = counter_bytes(self._meminfo, "MemAvailable")
-        if available_bytes is None:
-            return None
-        return Reading(min([available_bytes, *map(memory_left_bytes, self._groups)]), self._stalled())
-
-    def _stalled(self) -> float | None:
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            return float(self._psi.read_text().split("avg10=", 1)[1].split()[0])
-        return None
-
-
-class Adaptation:
-    """The budget as memory comes and goes.
-
-    Args:
-        budget_bytes: The most.
-        reserve_bytes: What is left to others: below it the budget shrinks by what is missing, above twice that it
-            grows by half of what is to spare.
-        least_bytes: Its lower bound: with less than the hungriest layer needs, no task could run.
-    """
-
-    def __init__(self, budget_bytes: int, reserve_bytes: int, least_bytes: int = 0) -> None:
-        self._most_bytes = self.budget_bytes = budget_bytes
-        self._least_bytes = min(least_bytes, budget_bytes)
-        self._reserve_bytes = reserve_bytes
-        self._calm_since_ns: int | None = None
-
-    def adapt(self, reading: Reading, held_bytes: int, now_ns: int) -> int:
-        """Return the budget after a reading.
-
-        Args:
-            reading: Of now.
-            held_bytes: What this process holds: there is nothing to gain from shrinking a budget that it does not use,
-                unless to below that.
-            now_ns: Of the same clock each time.
-        """
-        missing_bytes = self._reserve_bytes - reading.available_bytes
-        plenty = reading.available_bytes > 2 * self._reserve_bytes
-        stalled = reading.stalled is not None and reading.stalled >= _STALLED
-        if missing_bytes > 0:
-            self._shrink(min(self.budget_bytes, held_bytes) - missing_bytes)
-        elif stalled and not plenty:
-            self._shrink(round((1 - _STEP) * min(self.budget_bytes, held_bytes)))
-        if not plenty:
-            self._calm_since_ns = None
-        elif self._calm_since_ns is None:
-            self._calm_since_ns = now_ns
-        elif now_ns - self._calm_since_ns >= _CALM_NS:
-            spare_bytes = reading.available_bytes - 2 * self._reserve_bytes
-            self.budget_bytes = min(self._most_bytes, self.budget_bytes + spare_bytes // 2)
-        return self.budget_bytes
-
-    def _shrink(self, to_bytes: int) -> None:
-        self.budget_bytes = max(self._least_bytes, min(self.budget_bytes, to_bytes))
-
-
-class PressureObserver:
-    """The budget of a run, looked at now and then.
-
-    Args:
-        budget_bytes: The most.
-        sensor: Reads how much memory there is.
-        least_bytes: See ``Adaptation``.
-    """
-
-    def __init__(self, budget_bytes: int, sensor: MemorySensor, least_bytes: int = 0) -> None:
-        reserve_bytes = min(_RESERVE_MOST_BYTES, round(_RESERVE_SHARE * sensor.total_bytes))
-        self._sensor, self._adaptation = sensor, Adaptation(budget_bytes, reserve_bytes, least_bytes)
-        self._looked_ns: int | None = None
-
-    def budget_bytes(self, held_bytes: Callable[[], int], now_ns: int) -> int:
-        """Return the memory budget, see ``Adaptation.adapt``; a run begins with the most."""
-        if self._looked_ns is None or now_ns < self._looked_ns:  # the clock begins anew with the run
-            self._looked_ns = now_ns
-        elif now_ns - self._looked_ns >= _LOOK_NS:
-            self._looked_ns = now_ns
-            reading = self._sensor.read()
-            if reading is not None:
-                self._adaptation.adapt(reading, held_bytes(), now_ns)
-        return self._adaptation.budget_bytes
-
-
 class MemoryInUse:
     """The memory of this process, as the kernel counts it.
 
@@ -232,10 +93,8 @@ class MemoryInUse:
         """Whether it is what a control group is charged."""
         return self._usage is not None
 
-    def mapped_bytes(self) -> int:
-        """Return the mapped bytes, libraries included."""
-        return int(os.pread(self._statm, 100, 0).split()[1]) * self._page_bytes
-
     def bytes(self) -> int:
-        """Return the bytes in use."""
-        return self.mapped_bytes() if self._usage is None else int(os.pread(self._usage, 100, 0))
+        """Return the bytes in use, of mapped ones libraries included."""
+        if self._usage is not None:
+            return int(os.pread(self._usage, 100, 0))
+        return int(os.pread(self._statm, 100, 0).split()[1]) * self._page_bytes

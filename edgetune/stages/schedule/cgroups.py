@@ -18,7 +18,6 @@ import signal
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar, Literal, TypeVar
 
 from edgetune.errors import DeviceError
@@ -51,7 +50,6 @@ class CgroupFigures:
         peak_bytes: Most memory charged at once, page cache among it; never above the limit.
         swap_bytes: Swap in use; of version 2, the most there was, where the kernel keeps it (Linux 6.5).
         major_faults: Page faults that waited for storage.
-        refaults: Pages that came back to memory soon after they had been pushed out of it.
         limit_hits: Number of times that pages were reclaimed because the limit was met.
         kills: Processes killed because nothing could be reclaimed.
     """
@@ -59,7 +57,6 @@ class CgroupFigures:
     peak_bytes: int | None = None
     swap_bytes: int | None = None
     major_faults: int | None = None
-    refaults: int | None = None
     limit_hits: int | None = None
     kills: int | None = None
 
@@ -79,10 +76,7 @@ class MemoryLimit:
     def __enter__(self: _AnyLimit) -> _AnyLimit:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return
+    def __exit__(self, *_: object) -> None: ...
 
     @property
     def usage(self) -> Path | None:
@@ -125,9 +119,7 @@ class _Group(MemoryLimit):
             _remove(self._path)
             raise
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.figures()
         if self._path is not None:
             _remove(self._path)
@@ -177,7 +169,7 @@ class GroupV1(_Group):
     def _read(self, path: Path) -> CgroupFigures:
         stat = read_table(path / "memory.stat")
         return CgroupFigures(
-            read_number(path / "memory.max_usage_in_bytes"), stat.get("swap"), stat.get("pgmajfault"), _refaults(stat),
+            read_number(path / "memory.max_usage_in_bytes"), stat.get("swap"), stat.get("pgmajfault"),
             read_number(path / "memory.failcnt"), read_table(path / "memory.oom_control").get("oom_kill"),
         )  # fmt: skip
 
@@ -198,7 +190,7 @@ class GroupV2(_Group):
         peak = read_number(path / "memory.swap.peak")
         return CgroupFigures(
             read_number(path / "memory.peak"), read_number(path / "memory.swap.current") if peak is None else peak,
-            stat.get("pgmajfault"), _refaults(stat), events.get("max"), events.get("oom_kill"),
+            stat.get("pgmajfault"), events.get("max"), events.get("oom_kill"),
         )  # fmt: skip
 
 
@@ -222,9 +214,7 @@ class ScopeV2(GroupV2):
         self._above: Path | None = None
         self._kills_above: int | None = None
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.figures()  # systemd removes it with its last process
         self._path = self._above = None
 
@@ -279,12 +269,6 @@ def _remove(path: Path) -> None:
         else:
             return
         time.sleep(_POLL_S)
-
-
-def _refaults(stat: dict[str, int]) -> int | None:
-    """Return refaults of files and of anonymous memory, which kernels before 5.9 count as one."""
-    parts = [stat[key] for key in stat if key.startswith("workingset_refault")]
-    return sum(parts) if parts else None
 
 
 def _write_if_there(path: Path, value: int) -> None:

@@ -4,7 +4,6 @@ Layer costs measured: a process for each network, a row for each layer, failures
 
 for each prepared network      one process: loads, executions and peak of its layers, in order
         layer crashes, hangs   -> its row says so, and those after it lack what it would have made
-        each whole form        one process, one row
 for the machine                one process: the memory that it takes before it has a network
 """
 
@@ -15,14 +14,14 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.processes.child import Child
 from edgetune.processes.families import counter_bytes
-from edgetune.stages.schedule.executor import FORMS, Form, environment_of
-from edgetune.stages.schedule.network import Layer, LayeredNetwork, as_one_layer
+from edgetune.stages.schedule.executor import environment_of
+from edgetune.stages.schedule.network import Layer, LayeredNetwork
 from edgetune.stages.schedule.tasks import Machine
 from edgetune.stats import StoppingRule, find_warmup, summarise
 from edgetune.units import format_duration
@@ -57,29 +56,6 @@ def networks_of(costs: LayerCosts) -> dict[str, LayeredNetwork]:
     }
 
 
-def wholes_of(costs: LayerCosts, form: Form) -> dict[str, LayeredNetwork]:
-    """Return the networks that were measured as a whole, in one of their forms, each as one layer.
-
-    Its weights are what it takes while it is loaded; what loading it takes beside that is gone once it is loaded.
-    """
-    return {
-        row.network: LayeredNetwork(row.network, (_whole(row),), row.input_bytes)
-        for row in costs.rows
-        if row.form == form and row.status == "ok"
-    }
-
-
-def _whole(row: LayerCostRow) -> Layer:
-    held_bytes = max(row.weight_bytes if row.resident_bytes is None else row.resident_bytes - row.output_bytes, 0)
-    stored = row.cold_load_s is not None
-    return Layer(
-        row.layer, "other", held_bytes, row.output_bytes, 0, (row.cold_load_s if stored else row.load_s) or 0.0,
-        (row.cold_execute_s if stored else row.execute_s) or 0.0, (), unload_s=row.unload_s or 0.0,
-        load_scratch_bytes=max((row.peak_bytes or 0) - held_bytes, 0),
-        mapped_load_s=row.load_s if row.form == "external" else None,
-    )  # fmt: skip
-
-
 def _layer(row: LayerCostRow) -> Layer:
     measured = 0 if row.peak_bytes is None else row.peak_bytes - row.output_bytes
     load_s = row.load_s if row.cold_load_s is None else row.cold_load_s
@@ -100,14 +76,12 @@ class Host:
         base_anonymous_bytes: Of these what is no page of a file, as a control group is charged where libraries are in
             use elsewhere; ``None`` where the table does not say.
         sessions_bytes: Of all layers of a network, by its name.
-        wholes: Networks that were measured as a whole, by form and name.
     """
 
     machine: Machine
     base_bytes: int | None = None
     base_anonymous_bytes: int | None = None
     sessions_bytes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    wholes: Mapping[str, Mapping[str, LayeredNetwork]] = field(default_factory=lambda: MappingProxyType({}))
 
     def taken_bytes(self, form: str) -> int:
         """Return the bytes that the process takes before anything is loaded; 0 where that is unknown."""
@@ -128,7 +102,6 @@ def host_of(costs: LayerCosts) -> Host:
         _size_bytes(conditions, "base_bytes"),
         _size_bytes(conditions, "base_anonymous_bytes"),
         {row.network: row.sessions_bytes for row in costs.rows if row.sessions_bytes is not None},
-        {form: wholes_of(costs, form) for form in FORMS},
     )
 
 
@@ -145,32 +118,24 @@ def _size_bytes(conditions: Mapping[str, Any], name: str) -> int | None:
     return round(value)
 
 
-def with_safety(network: LayeredNetwork, factor: float = SAFETY) -> LayeredNetwork:
-    """Return a network as the runtime takes it, with a margin: all bytes and times times ``factor``."""
+def with_safety(network: LayeredNetwork, factor: float = SAFETY, *, times: bool = True) -> LayeredNetwork:
+    """Return a network as the runtime takes it: all bytes times ``factor``, as a margin, and with ``times`` all times.
+
+    A plan that is to be as good as it says keeps to the bytes that the runtime holds tasks for, and knows how long they
+    really take.
+    """
+
+    def scaled(value: Any) -> Any:
+        if isinstance(value, int):
+            return round(value * factor)
+        return value * factor if times and isinstance(value, float) else value
+
     layers = []
     for layer in network.layers:
-        scaled = {each.name: _scaled(getattr(layer, each.name), factor) for each in fields(layer)}
         shared = tuple((file, round(size_bytes * factor)) for file, size_bytes in layer.shared)
-        layers.append(replace(layer, **{**scaled, "shared": shared}))
+        figures = {each.name: scaled(getattr(layer, each.name)) for each in fields(layer)}
+        layers.append(replace(layer, **{**figures, "shared": shared}))
     return LayeredNetwork(network.name, tuple(layers), round(network.input_bytes * factor))
-
-
-def _scaled(value: Any, factor: float) -> Any:
-    """Return a number of bytes or seconds times a factor, and anything else as it is."""
-    if isinstance(value, int):
-        return round(value * factor)
-    return value * factor if isinstance(value, float) else value
-
-
-def with_times_of(network: LayeredNetwork, other: LayeredNetwork) -> LayeredNetwork:
-    """Return a network with its own bytes and the times of another, which has the same layers.
-
-    A plan that is to be as good as it says keeps to the bytes that the runtime holds tasks for, safety included, and
-    knows how long they really take.
-    """
-    pairs = zip(network.layers, other.layers, strict=True)
-    layers = tuple(replace(layer, load_s=each.load_s, execute_s=each.execute_s) for layer, each in pairs)
-    return replace(network, layers=layers)
 
 
 def network_of(prepared: Prepared, name: str | None = None) -> LayeredNetwork:
@@ -202,7 +167,7 @@ def is_timed(prepared: Prepared) -> bool:
     return all(layer.load_s is not None and layer.execute_s is not None for layer in prepared.layers)
 
 
-_LAYERS = "edgetune.stages.schedule.layer_worker"
+_LAYERS = "edgetune.stages.schedule.layer_worker:LayerBench"
 _OPEN_TIMEOUT_S = 120.0
 """Weights are read whole to be checked: 400 MB take 20 s from a slow card."""
 
@@ -216,7 +181,6 @@ class LayerOptions:
         longest_s: Time limit of a figure, s, even if the rule wants more.
         timeout_s: Time limit of a layer, s.
         cold: Whether to load from storage too.
-        whole: Whether to measure whole networks too.
         seed: Of the inputs.
     """
 
@@ -224,7 +188,6 @@ class LayerOptions:
     longest_s: float = 1.0
     timeout_s: float = 300.0
     cold: bool = False
-    whole: bool = False
     seed: int = 0
 
 
@@ -247,19 +210,15 @@ def measure_network(prepared: Prepared, options: LayerOptions, on_layer: OnLayer
         opened, lost = _asked(child, {"command": "open", **_common(prepared, options)}, _OPEN_TIMEOUT_S)
         for index, layer in enumerate(prepared.layers):
             row = replace(_row(prepared, index), sessions_bytes=opened.get("sessions_bytes"))
+            reply, failure = dict[str, Any](), lost
             if lost is None:
-                command = {"command": "layer", "index": index, **_how(options)}
+                command = {"command": "layer", "index": index, "rule": asdict(options.rule)}
+                command |= {"longest_s": options.longest_s, "cold": options.cold}
                 reply, failure = _asked(child, command, options.timeout_s)
-                row = _measured(row, reply) if failure is None else _lost(row, failure)
                 lost = failure and f"layer {layer.name} before it failed"
-            else:
-                row = _lost(row, lost)
+            row = _measured(row, reply) if failure is None else replace(row, status="failed", reason=failure)
             rows.append(row)
             on_layer(row)
-    if options.whole:
-        for form in prepared.whole:
-            rows.append(_measure_whole(prepared, cast("Form", form), options))
-            on_layer(rows[-1])
     return tuple(rows)
 
 
@@ -297,23 +256,6 @@ def _asked(child: Child, command: dict[str, Any], timeout_s: float) -> tuple[dic
         return {}, f"it took longer than {format_duration(timeout_s)}"
 
 
-def _how(options: LayerOptions) -> dict[str, Any]:
-    return {"rule": asdict(options.rule), "longest_s": options.longest_s, "cold": options.cold}
-
-
-def _measure_whole(prepared: Prepared, form: Form, options: LayerOptions) -> LayerCostRow:
-    """Return the row of a whole network."""
-    sizes = as_one_layer(network_of(prepared)).layers[0]
-    row = LayerCostRow(
-        prepared.network, prepared.network, "other", prepared.weight_bytes, sizes.output_bytes, None, None, 0, (), 0,
-        prepared.input_bytes, form=form,
-    )  # fmt: skip
-    with closing(Child(_LAYERS, environment=environment_of(form))) as child:
-        command = {"command": "whole", **_common(prepared, options), **_how(options), "form": form}
-        reply, failure = _asked(child, command, options.timeout_s)
-    return _lost(row, failure) if failure is not None else _measured(row, reply)
-
-
 def _row(prepared: Prepared, index: int) -> LayerCostRow:
     """Return the row of a layer before it is measured."""
     layer: PreparedLayer = prepared.layers[index]
@@ -322,10 +264,6 @@ def _row(prepared: Prepared, index: int) -> LayerCostRow:
         prepared.network, layer.name, layer.kind, layer.weight_bytes, layer.output_bytes, None, None, index,
         layer.after, layer.scratch_bytes, prepared.input_bytes, shared_files=files, shared_bytes=sizes,
     )  # fmt: skip
-
-
-def _lost(row: LayerCostRow, reason: str) -> LayerCostRow:
-    return replace(row, status="failed", reason=reason)
 
 
 def _measured(row: LayerCostRow, reply: dict[str, Any]) -> LayerCostRow:

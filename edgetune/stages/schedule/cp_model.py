@@ -55,13 +55,13 @@ class ScheduleCpModel:
     Args:
         model: An empty one.
         case: The requests and the machine.
-        relaxed: Whether durations that are not on the grid are rounded down, so that no schedule is better than the
-            bound; else they are rounded up, so that schedules are possible. Rounded down, every schedule stays one
-            whose starts are rounded down too.
+
+    Durations that are not on the grid are rounded down, so that no schedule is better than the bound: every schedule
+    stays one whose starts are rounded down too. The plan is then one to follow in its order only.
     """
 
-    def __init__(self, model: CpModel, case: SchedulingProblem, *, relaxed: bool = False) -> None:
-        self.model, self.case, self._relaxed = model, case, relaxed
+    def __init__(self, model: CpModel, case: SchedulingProblem) -> None:
+        self.model, self.case = model, case
         self._grid_ns = grid_ns(case)
         self._executions: dict[tuple[int, int], _Execution] = {}
         self._loads: dict[tuple[str, int], list[_Load]] = {}
@@ -338,16 +338,12 @@ class ScheduleCpModel:
         return self.model.new_int_var(earliest, self._horizon, name)
 
     def _ticks(self, at_ns: int) -> int:
-        """Return a time on the grid; later, if it is not on it, or earlier in a relaxed model."""
-        return at_ns // self._grid_ns if self._relaxed else -(-at_ns // self._grid_ns)
+        """Return a time on the grid; earlier, if it is not on it."""
+        return at_ns // self._grid_ns
 
     def _layer_ticks(self, name: str, layer: int, what: TaskKind) -> int:
-        """Return the duration of a task: at least one step of the grid, because a shorter one would hold no memory.
-
-        In a relaxed model it may be none: holding less memory is a relaxation as well.
-        """
+        """Return the duration of a task, which may be none: holding less memory is a relaxation as well."""
         each = self.case.networks[name].layers[layer]
         if what == "load" and not each.weight_bytes:
             return 0
-        ticks = self._ticks(each.load_ns if what == "load" else each.execute_ns)
-        return ticks if self._relaxed else max(1, ticks)
+        return self._ticks(each.load_ns if what == "load" else each.execute_ns)

@@ -10,64 +10,24 @@ its tensors take, and gives it back with them. A whole network has one of two fo
     external   weights beside the graph, mapped; neither copied nor packed
 """
 
+from __future__ import annotations
+
 import ctypes
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
 
 from edgetune.errors import InputError
 from edgetune.stages.schedule.weights import MappedWeights, drop_cached
-from edgetune.workloads.prepared import Prepared, PreparedLayer
+from edgetune.workloads.prepared import Prepared, PreparedLayer, TensorSpec
 
 Values = Mapping[str, Any]
 """ONNX Runtime's values (``OrtValue``) by the name of the tensor."""
-
-
-class Runnable(Protocol):
-    """A network whose layers can be loaded, executed and unloaded; every function may be called from any thread."""
-
-    @property
-    def inputs(self) -> Sequence[str]:
-        """Names of what the network takes."""
-        ...
-
-    @property
-    def outputs(self) -> Sequence[str]:
-        """Names of what it answers."""
-        ...
-
-    @property
-    def reads(self) -> Sequence[Sequence[str]]:
-        """Names of what each layer reads: inputs of the network, and outputs of other layers."""
-        ...
-
-    def load(self, layer: int) -> Any:
-        """Bring a layer's weights into memory and return what holds them there.
-
-        Raises:
-            InputError: its storage fails, or a file is not what was prepared.
-        """
-        ...
-
-    def execute(self, layer: int, loaded: Any, values: Values) -> Values:
-        """Return a layer's outputs.
-
-        Args:
-            layer: Index in the network.
-            loaded: From ``load``; ``None`` for a layer without weights.
-            values: The tensors that it reads.
-
-        Raises:
-            InputError: ONNX Runtime fails.
-        """
-        ...
-
-    def unload(self, loaded: Any) -> None:
-        """Give back what ``load`` returned."""
-        ...
 
 
 class LoadedLayer:
@@ -104,7 +64,9 @@ class SharedWeights:
 
 
 class PreparedLayers:
-    """A prepared network, a ``Runnable`` of its layers; making it makes all sessions, half a millisecond each.
+    """A prepared network whose layers are loaded, executed and unloaded, from any thread.
+
+    Making it makes all sessions, half a millisecond each.
 
     Args:
         prepared: The folder.
@@ -215,7 +177,7 @@ FORMS: tuple[Form, ...] = get_args(Form)
 
 
 class WholeNetwork:
-    """A network of one layer, a ``Runnable``.
+    """A network of one layer, like ``PreparedLayers``.
 
     Args:
         prepared: Its folder.
@@ -269,6 +231,8 @@ def _options(form: Form) -> Any:
     return options
 
 
+Runnable = PreparedLayers | WholeNetwork
+
 _EXACT_HEAP = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
 """Activations go back to the system as soon as they are freed, instead of up to 64 MB when the C library sees fit
 (mallopt(3)), so that what is held is what the loop knows of. Costs 5 to 8 % of the time of ResNet-18's layers, and
@@ -280,3 +244,93 @@ _QUIET = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 def environment_of(form: Literal["layers"] | Form) -> Mapping[str, str]:
     """Return the additional environment variables of a process, by the form of its networks."""
     return {**_QUIET, **(_EXACT_HEAP if form == "layers" else {})}
+
+
+if TYPE_CHECKING:
+    from edgetune.workloads.python_file import HandlerFile
+
+Arrays = Mapping[str, Any]
+
+
+def write_sample(folder: Path, arrays: Sequence[Any]) -> None:
+    """Write an array for each input of a network, as input-0.npy, input-1.npy, ...
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    try:
+        for place, array in enumerate(arrays):
+            np.save(folder / f"input-{place}.npy", array, allow_pickle=False)
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror or error}", "free space there") from None
+
+
+def read_sample(folder: Path, count: int) -> list[Any]:
+    """Return the arrays that ``write_sample`` wrote, mapped.
+
+    Raises:
+        InputError: a file is missing or damaged.
+    """
+    try:
+        return [np.load(folder / f"input-{place}.npy", mmap_mode="r", allow_pickle=False) for place in range(count)]
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read input in {folder}: {one_line(error)}", "run the same command again") from None
+
+
+class Exchange:
+    """Samples and answers of the networks of a run.
+
+    Args:
+        folders: The folder of each network's files.
+        prepared: The prepared networks, by name.
+        handlers: Code of the user, for networks that have some.
+    """
+
+    def __init__(
+        self, folders: Mapping[str, Path], prepared: Mapping[str, Prepared], handlers: Mapping[str, HandlerFile]
+    ) -> None:
+        self._folders, self._prepared, self._handlers = folders, prepared, handlers
+        self._samples: dict[str, Arrays] = {}
+
+    def sample(self, request: int, network: str) -> Arrays:
+        """Return the arrays that a request feeds to its network; called once, by a worker.
+
+        Raises:
+            EdgetuneError: no sample can be made or read.
+        """
+        tensors = self._prepared[network].inputs
+        handler = self._handlers.get(network)
+        if handler is not None and handler.inputs is not None:
+            return _sample(handler.inputs(request, None), tensors)
+        if network not in self._samples:
+            arrays = read_sample(self._folders[network], len(tensors))
+            self._samples[network] = dict(zip((tensor.name for tensor in tensors), arrays, strict=True))
+        return self._samples[network]
+
+    def take(self, request: int, network: str, outputs: Arrays) -> None:
+        """Give an answer to the handler, where there is one; called in the loop's thread, before the next task."""
+        handler = self._handlers.get(network)
+        if handler is not None and handler.outputs is not None:
+            first = {name: array[0] if np.ndim(array) else array for name, array in outputs.items()}  # of the batch
+            handler.outputs(request, None, first)
+
+
+def _sample(given: Any, tensors: Sequence[TensorSpec]) -> Arrays:
+    """Return the sample of a handler as the network takes it: repeated to fill its batch.
+
+    Raises:
+        InputError: the sample lacks an input, or one has another shape or type.
+    """
+    made: dict[str, Any] = {}
+    for tensor in tensors:
+        if not isinstance(given, Mapping) or tensor.name not in given:
+            raise InputError(f"inputs() returned no {tensor.name!r}", "return an array for each input of the network")
+        array = np.asarray(given[tensor.name])
+        if array.dtype != np.dtype(tensor.dtype) or array.shape != tensor.shape[1:]:
+            raise InputError(
+                f"inputs() returned {tensor.name!r} as {array.dtype} of shape {list(array.shape)}, "
+                f"the network takes {tensor.dtype} of shape {list(tensor.shape[1:])}",
+                "convert it, and leave the dimension of the batch out",
+            )
+        made[tensor.name] = np.ascontiguousarray(np.broadcast_to(array, tensor.shape))
+    return made

@@ -28,9 +28,9 @@ def arrivals_of(job: Job) -> ArrivalSpec:
     word, _, rest = job.words.partition(":")
     process, where = PROCESSES.get(word), f"job {job.name}"
     lacks = word in ("trace", "list") and not (rest or job.times_s)
-    if process is None or lacks or (rest and process.parse is None):
+    if process is None or word == "live" or lacks or (rest and process.parse is None):
         known = [example for each in PROCESSES.values() for example in each.examples]
-        hint = f"write {', '.join(known)}, live, or times, e.g. [0s, 1.5s]"
+        hint = f"write {', '.join(known)}, or times, e.g. [0s, 1.5s]"
         raise InputError(f"{where}: unknown arrivals {job.words!r}", hint)
     if process.dues is None and job.intensity is not None:
         raise InputError(f"{where} has an intensity, and its arrivals have no mean gap", "e.g. arrivals: normal")
@@ -47,7 +47,7 @@ def arrivals_of(job: Job) -> ArrivalSpec:
 def times_s(
     job: Job, service_s: Mapping[str, float], *, seed: Sequence[int], until_s: float | None = None
 ) -> Iterator[float]:
-    """Return when the requests of a job arrive, s since the run began, ascending; of a live job none is known.
+    """Return when the requests of a job arrive, s since the run began, ascending.
 
     Args:
         job: The job.
@@ -59,8 +59,6 @@ def times_s(
         InputError: see ``arrivals_of``; or the job has no end, or what its intensity is a share of is unknown.
     """
     spec = arrivals_of(job)
-    if spec.kind == "live":
-        return iter(())
     if spec.kind in ("batch", "closed") and not (spec.kind == "closed" and job.count is None):
         found: Iterator[float] = repeat(0.0, job.count or 1)
     elif spec.times_s:
@@ -99,7 +97,7 @@ def _gap_by_intensity_s(job: Job, service_s: Mapping[str, float]) -> float:
 def requests_of(
     jobs: Sequence[Job], service_s: Mapping[str, float], *, seed: int | Sequence[int], until_s: float | None = None
 ) -> tuple[Request, ...]:
-    """Return the requests of all jobs that are known before a run, ascending with arrival.
+    """Return the requests of all jobs, ascending with arrival.
 
     Args:
         jobs: As the document has them.
@@ -177,23 +175,3 @@ def networks_of(job: Job, seed: Sequence[int]) -> Iterator[tuple[str, ...]]:
     while True:
         places = rng.permutation(len(job.networks))[: int(rng.integers(least, most + 1))].tolist()
         yield tuple(job.networks[place] for place in sorted(places))
-
-
-def live_jobs(jobs: Sequence[Job]) -> tuple[Job, ...]:
-    """Return the jobs whose requests come from outside during the run.
-
-    Raises:
-        InputError: several jobs are live, or a live job, whose end is unknown, waits for others or others for it.
-    """
-    live = tuple(job for job in jobs if arrivals_of(job).kind == "live")
-    if len(live) > 1:
-        names = " and ".join(job.name for job in live)
-        raise InputError(
-            f"standard input cannot be the requests of {names} at once", "let only one of these jobs be live"
-        )
-    for job in live:
-        waiting = [job.name] if job.after else [other.name for other in jobs if job.name in other.after]
-        if waiting:
-            message = f"job {waiting[0]} is after another, and arrivals of {job.name} are live"
-            raise InputError(message, "leave after out: live arrivals have no known end")
-    return live

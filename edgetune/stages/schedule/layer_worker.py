@@ -1,26 +1,18 @@
-"""The process in which layers, or a whole network, are measured, each alone.
+"""The process in which layers are measured, each alone.
 
     layer       conv1                      conv2                      fc6
     loads       ####  (again and again)    ####                       ####       file cached, or dropped before each
     executes    ......(again and again)    ......                     ......     on what the layers before it made
     peak        reset - execute - read     ...
 
-    whole       load #########  execute ....  unload #     again and again, file dropped before each, or cached
-
 It is a process of its own so that the memory it takes is that of layers and of nothing else, and so that a layer that
 crashes is a row of the table. Weights are loaded, executed on and unloaded as ``schedule run`` does it. Between two
 executions of a layer the processor's caches are swept: where networks share a machine, others have run since, and the
 weights of a layer come from memory (with a 32 MiB cache, a layer of 38 MB took 1.1 ms again and again and 1.7 ms so).
-A whole network is loaded for every request (``policies.bulk``), so that the execution right after a load counts: with
-mapped weights it reads most of them from storage.
-
-Shared by processes that measure layers and whole networks: samples, memory, made-up inputs, uncached files.
 """
 
 import contextlib
 import gc
-import itertools
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -36,8 +28,7 @@ from edgetune.processes.families import (
     resident_bytes,
     without_collections,
 )
-from edgetune.processes.messages import serve
-from edgetune.stages.schedule.executor import PreparedLayers, WholeNetwork
+from edgetune.stages.schedule.executor import PreparedLayers
 from edgetune.stages.schedule.weights import cached_share, drop_cached
 from edgetune.stats import StoppingRule
 from edgetune.workloads.prepared import Prepared, TensorSpec, check_file, open_prepared
@@ -120,14 +111,11 @@ a server with many other programs."""
 Values = dict[str, Any]
 
 
-def main(arguments: list[str]) -> None:
-    """Answer commands: ``open`` a prepared folder, then ``layer`` for each of its layers in order; or ``whole``."""
-    bench = LayerBench()
-    serve(arguments, bench.handle)
-
-
 class LayerBench:
-    """A prepared network of which every layer is measured once, in order."""
+    """A prepared network of which every layer is measured once, in order; see ``processes.messages``.
+
+    Commands are ``open`` with a prepared folder, then ``layer`` for each of its layers in order.
+    """
 
     def __init__(self) -> None:
         self._prepared: Prepared | None = None
@@ -135,10 +123,8 @@ class LayerBench:
         self._values: Values = {}
         self._sweep = np.ones(0, np.uint64)
 
-    def handle(self, command: Mapping[str, Any]) -> dict[str, Any]:
+    def __call__(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out one command."""
-        if command["command"] == "whole":
-            return measure_whole(command)
         if command["command"] == "open":
             return self._open(Path(command["folder"]), command["seed"])
         rule = StoppingRule(**command["rule"])
@@ -228,77 +214,3 @@ def _sweep_bytes() -> int:
             text = Path(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size").read_text()
             return min(max(2 * 1024 * int(text.strip().removesuffix("K")), least), most)
     return least
-
-
-def measure_whole(command: Mapping[str, Any]) -> dict[str, Any]:
-    """Measure a whole network in one of its forms."""
-    prepared = open_prepared(Path(command["folder"]))
-    names = [name for name in prepared.files if name.startswith("whole")]
-    for name in names:
-        check_file(prepared, name)
-    files = [prepared.folder / name for name in names]
-    bench = WholeBench(prepared, command, files)
-    rule, longest_s = StoppingRule(**command["rule"]), command["longest_s"]
-    bench.cycle(drop=False)  # what ONNX Runtime sets up once is no network's
-    samples = dict(zip(("load", "execute", "unload"), bench.measure(rule, longest_s, drop=False), strict=True))
-    reason = why_not_cold(files) if command["cold"] else None
-    if command["cold"] and reason is None:
-        samples |= zip(("cold_load", "cold_execute", "unload"), bench.measure(rule, longest_s, drop=True), strict=True)
-    columns = {"peak_bytes": rise_bytes(bench.hold), "resident_bytes": bench.held_bytes, "reason": reason}
-    return {"samples": samples, "columns": columns}
-
-
-class WholeBench:
-    """A whole network in one form."""
-
-    def __init__(self, prepared: Prepared, command: Mapping[str, Any], files: Sequence[Path]) -> None:
-        self._network = WholeNetwork(prepared, command["form"], drop_cache=False)
-        drawn = np.random.default_rng(command["seed"])
-        self._values = {tensor.name: made_up(tensor, drawn) for tensor in prepared.inputs}
-        self._files = files
-        self.held_bytes: int | None = None
-
-    def measure(self, rule: StoppingRule, longest_s: float, *, drop: bool) -> list[list[float]]:
-        """Return the times of loads, of executions and of unloads, s."""
-        taken: list[tuple[float, float, float]] = []
-
-        def once() -> float:
-            taken.append(self.cycle(drop=drop))
-            return sum(taken[-1])
-
-        sampled(rule, longest_s, once)
-        return [list(times_s) for times_s in zip(*taken, strict=True)]
-
-    def cycle(self, *, drop: bool) -> tuple[float, float, float]:
-        """Load, execute and unload; return the time of each, s."""
-        if drop:
-            self._drop()
-        at_s = [time.perf_counter()]
-        loaded = self._network.load(0)
-        at_s.append(time.perf_counter())
-        made = self._network.execute(0, loaded, self._values)
-        at_s.append(time.perf_counter())
-        del made
-        self._network.unload(loaded)
-        if drop:
-            self._drop()
-        at_s.append(time.perf_counter())
-        load_s, execute_s, unload_s = (end - begin for begin, end in itertools.pairwise(at_s))
-        return load_s, execute_s, unload_s
-
-    def _drop(self) -> None:
-        for path in self._files:
-            drop_cached(path)
-
-    def hold(self) -> None:
-        """Load and execute, and note the memory that is held while it is loaded."""
-        before = resident_bytes()
-        loaded = self._network.load(0)
-        made = self._network.execute(0, loaded, self._values)
-        self.held_bytes = max(resident_bytes() - before, 0)
-        del made
-        self._network.unload(loaded)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

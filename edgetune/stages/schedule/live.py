@@ -16,33 +16,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from edgetune.errors import EdgetuneError
-from edgetune.stages.schedule.executor import Runnable, Values, one_line
+from edgetune.stages.schedule.executor import Exchange, Runnable, Values, one_line
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.tasks import FinishedTask, LayerTask
 from edgetune.units import NS
-
-
-class DataExchange(Protocol):
-    """Makes the samples that networks are fed and takes their answers."""
-
-    def sample(self, request: int, network: str) -> Mapping[str, Any]:
-        """Return the arrays that a request feeds to its network, by input; called once, by a worker.
-
-        Raises:
-            EdgetuneError: no sample can be made or read.
-        """
-        ...
-
-    def take(self, request: int, network: str, outputs: Mapping[str, Any]) -> None:
-        """Take an answer, arrays by output; called in the loop's thread, before the next task.
-
-        Raises:
-            EdgetuneError: the answer cannot be written or handled; the request has failed then.
-        """
-        ...
 
 
 @dataclass(slots=True)
@@ -69,17 +49,12 @@ class LiveTaskBackend:
 
     Args:
         networks: The networks, by name.
-        workers: Number of threads.
         answers: Samples and answers.
-        budget: Given the time, returns what may be held.
-        also: Descriptors that end a wait when they can be read: new requests come there.
+        workers: Number of threads.
     """
 
-    def __init__(
-        self, networks: Mapping[str, Runnable], *, workers: int, answers: DataExchange, budget: Callable[[int], int],
-        also: Sequence[int] = (),
-    ) -> None:  # fmt: skip
-        self._networks, self._answers, self._budget, self._also = networks, answers, budget, also
+    def __init__(self, networks: Mapping[str, Runnable], answers: Exchange, *, workers: int) -> None:
+        self._networks, self._answers = networks, answers
         self._loaded: dict[tuple[str, int], tuple[Runnable, Any]] = {}
         self._begun: dict[int, _Begun] = {}
         self._over: deque[tuple[FinishedTask, Any]] = deque()
@@ -101,10 +76,6 @@ class LiveTaskBackend:
         """Return the time since the run began."""
         return time.monotonic_ns() - self._since_ns
 
-    def budget_bytes(self) -> int:
-        """Return the memory budget, bytes."""
-        return self._budget(self.now_ns())
-
     def start(self, task: LayerTask) -> None:
         """Hand a task to a worker's thread."""
         network = self._networks[task.network]
@@ -114,8 +85,9 @@ class LiveTaskBackend:
 
     def _executing(self, network: Runnable, task: LayerTask) -> Callable[[], Values]:
         begun = self._begun.get(task.request)
-        if begun is None:
-            begun = self._begun[task.request] = _Begun(task.network, len(network.reads), _readers(network))
+        if begun is None:  # an output of the network is read once more, at the end
+            reads_of = Counter([*(name for reads in network.reads for name in reads), *network.outputs])
+            begun = self._begun[task.request] = _Begun(task.network, len(network.reads), dict(reads_of))
         reads = network.reads[task.layer]
         _, loaded = self._loaded.get((task.copy, task.layer), (network, None))
 
@@ -158,7 +130,7 @@ class LiveTaskBackend:
         """Return the tasks that ended; see ``TaskBackend.wait``. A call of ``wake`` ends the wait as well."""
         if not self._over and (until_ns is not None or self._running):
             timeout_s = None if until_ns is None else max(until_ns - self.now_ns(), 0) / NS
-            select.select([self._woken, *self._also], [], [], timeout_s)
+            select.select([self._woken], [], [], timeout_s)
         with contextlib.suppress(BlockingIOError):
             os.read(self._woken, 1 << 10)
         found = []
@@ -225,8 +197,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "there is no memory left"
     return f"{type(error).__name__}: {one_line(error)}"
-
-
-def _readers(network: Runnable) -> dict[str, int]:
-    """Return the number of reads of each tensor of a request; an output of the network is read once more."""
-    return dict(Counter([*(name for reads in network.reads for name in reads), *network.outputs]))

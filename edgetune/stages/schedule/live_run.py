@@ -14,18 +14,16 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from edgetune.errors import EdgetuneError, InfeasibleError, InputError, PartialError
-from edgetune.processes.cgroup import memory_limits
 from edgetune.processes.child import Child
 from edgetune.stages.schedule.cgroups import CgroupFigures, Enforced, MemoryLimit, make_limit
 from edgetune.stages.schedule.executor import Form, environment_of
 from edgetune.stages.schedule.network import LayeredNetwork
-from edgetune.stages.schedule.plan import LayerSchedule
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.run_inputs import RunInputs
 from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.stages.schedule.weights import drop_cached
 from edgetune.stages.schedule.worker import request_from
-from edgetune.units import NS, format_bytes
+from edgetune.units import format_bytes
 from edgetune.workloads.prepared import Prepared
 
 _WORKER = "edgetune.stages.schedule.worker"
@@ -61,8 +59,6 @@ class LiveOptions:
         workers: Number of tasks that run at once.
         swap_bytes: Of swap beside the limit; ``None`` for as much as the machine has.
         enforce: Whether the kernel is to keep the limit, where it can.
-        outside: Whether requests come from outside while it runs, see ``LiveRun.ask``.
-        plan: For a policy that follows one.
     """
 
     policy: str
@@ -72,8 +68,6 @@ class LiveOptions:
     workers: int = 2
     swap_bytes: int | None = None
     enforce: bool = True
-    outside: bool = False
-    plan: LayerSchedule | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +75,8 @@ class LiveFigures:
     """The figures of a run besides its records.
 
     Args:
-        enforced: The mechanism that kept the limit.
-        reason: Why the kernel did not.
+        enforced_by: The mechanism that kept the limit.
+        not_enforced_for: Why the kernel did not.
         group: The kernel's counts of its control group.
         base_bytes: Memory of the process before any load, as its control group counts it, else pages of libraries
             included.
@@ -93,8 +87,8 @@ class LiveFigures:
         decisions, decisions_s: Number of decisions of the policy, and their total duration, s.
     """
 
-    enforced: Enforced
-    reason: str | None
+    enforced_by: Enforced
+    not_enforced_for: str | None
     group: CgroupFigures
     base_bytes: int | None = None
     budget_bytes: int | None = None
@@ -134,13 +128,9 @@ class LiveRun:
     @property
     def figures(self) -> LiveFigures:
         """The figures so far."""
-        told, counted = self._told, self._limit.figures()
-        group = CgroupFigures(**{**asdict(counted), "swap_bytes": self._swap_bytes})
-        return LiveFigures(
-            self._limit.enforced, self._limit.reason, group, told.get("base_bytes"), told.get("budget_bytes"),
-            told.get("peak_bytes"), told.get("decisions"), told.get("decisions_s"),
-            told.get("base_anonymous_bytes"),
-        )  # fmt: skip
+        group = replace(self._limit.figures(), swap_bytes=self._swap_bytes)
+        names = ("base_bytes", "budget_bytes", "peak_bytes", "decisions", "decisions_s", "base_anonymous_bytes")
+        return LiveFigures(self._limit.enforced, self._limit.reason, group, *map(self._told.get, names))
 
     def records(self) -> Iterator[Record]:
         """Run, and yield the records as they come, some times a second.
@@ -149,7 +139,10 @@ class LiveRun:
             InputError, InfeasibleError, DeviceError: the run is impossible with these options.
             PartialError: the process was killed at its limit, or ended early; records before that were yielded.
         """
-        self._limit = self._made_limit()
+        options = self._options
+        self._limit = MemoryLimit("no limit was requested")
+        if options.enforce:
+            self._limit = make_limit(options.limit_bytes, swap_bytes=options.swap_bytes)
         with self._limit:
             command = self._command()
             with contextlib.closing(self._started()) as child:
@@ -172,11 +165,6 @@ class LiveRun:
             raise AssertionError("a rehearsal runs nothing")  # pragma: no cover
         return self.figures
 
-    def _made_limit(self) -> MemoryLimit:
-        if not self._options.enforce:
-            return MemoryLimit("no limit was requested")
-        return make_limit(self._options.limit_bytes, swap_bytes=self._options.swap_bytes)
-
     def _events(self, child: Child, command: Mapping[str, Any]) -> Iterator[Record]:
         """Let the process run, and yield records until it ends."""
         child.send({**command, "usage": None if self._limit.usage is None else str(self._limit.usage)})
@@ -188,7 +176,9 @@ class LiveRun:
                 else:
                     self._told.update(event)
                     self._pass_on_stop()
-            self._sample_swap()
+            swap_bytes = self._limit.figures().swap_bytes
+            if swap_bytes is not None:
+                self._swap_bytes = max(self._swap_bytes or 0, swap_bytes)
 
     def _command(self) -> dict[str, Any]:
         """Check and prepare everything, and return the command for the process."""
@@ -213,9 +203,7 @@ class LiveRun:
             "command": "run", "policy": options.policy, "options": dict(options.options), "form": options.form,
             "workers": options.workers, "limit_bytes": options.limit_bytes,
             "drop_cache": self._limit.enforced != "accounted",
-            "groups": [str(group) for group in memory_limits()], "live": options.outside,
-            "plan": None if options.plan is None else asdict(options.plan), "rehearse": self._rehearsal,
-            "networks": networks, "requests": list(map(astuple, self._requests)),
+            "rehearse": self._rehearsal, "networks": networks, "requests": list(map(astuple, self._requests)),
         }  # fmt: skip
 
     def _files(self, prepared: Prepared) -> list[str]:
@@ -232,11 +220,6 @@ class LiveRun:
             child.close()
             raise
         return child
-
-    def _sample_swap(self) -> None:
-        swap_bytes = self._limit.figures().swap_bytes
-        if swap_bytes is not None:
-            self._swap_bytes = max(self._swap_bytes or 0, swap_bytes)
 
     def _obituary(self, error: EdgetuneError) -> EdgetuneError:
         """Return the error that ended the run: the limit where the kernel says so, else the one that was raised."""
@@ -258,26 +241,6 @@ class LiveRun:
         if "SIGBUS" in error.message:
             hint = "a file of weights was cut short, or its storage failed, while it was in use: prepare it again"
         return PartialError(f"the run ended early: {error.message}", f"{hint}; rows until then are kept")
-
-    def ask(self, network: str, *, job: str = "", due_s: float | None = None) -> None:
-        """Send one request from outside.
-
-        Args:
-            network: The network.
-            job: Its job.
-            due_s: Its deadline, s from now.
-        """
-        due_ns = None if due_s is None else round(due_s * NS)
-        self._send({"command": "ask", "network": network, "job": job, "due_ns": due_ns})
-
-    def end(self) -> None:
-        """Say that no more will come from outside."""
-        self._send({"command": "end"})
-
-    def _send(self, command: Mapping[str, Any]) -> None:
-        if self._child is None:
-            raise InputError("no run is in progress to take a request", "send requests during the run")
-        self._child.send(command)
 
     def stop(self) -> None:
         """End the run soon: running tasks are finished, other requests abandoned; from any thread or signal handler."""

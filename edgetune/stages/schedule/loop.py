@@ -14,9 +14,9 @@ from operator import attrgetter
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.serving.clock import UNSUPERVISED, Supervision, earliest_ns
 from edgetune.serving.requests import DecisionOverhead, Outcome
-from edgetune.serving.sources import ListedRequests, RequestSource
+from edgetune.serving.sources import ListedRequests
 from edgetune.stages.schedule.budget import check_budget
-from edgetune.stages.schedule.network import LayeredNetwork
+from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
 from edgetune.stages.schedule.policies.policy import SchedulePolicy
 from edgetune.stages.schedule.request_state import RequestProgress
 from edgetune.stages.schedule.requests import DependentRequests, Request, arrived_at, check_requests
@@ -45,10 +45,9 @@ class ScheduleLoop:
         backend: Runs tasks.
         networks: As the policy takes them (see ``policies.policy.taken_by``), by name.
         requests: Known before the run, in the order of arrival.
+        budget_bytes: Memory of tasks.
         parallelism: Numbers of tasks that can run at once, and of those at full speed.
-        source: Further requests during the run; their numbers are not among those of ``requests``.
-        supervision: Once stopped, running tasks are finished and requests left are abandoned. The budget and the source
-            are polled as ``stopped`` is.
+        supervision: Once stopped, running tasks are finished and requests left are abandoned.
 
     Raises:
         InputError: no workers, or requests that contradict each other.
@@ -57,17 +56,15 @@ class ScheduleLoop:
 
     def __init__(
         self, policy: SchedulePolicy, backend: TaskBackend, networks: Mapping[str, LayeredNetwork],
-        requests: Sequence[Request], *, parallelism: Parallelism, source: RequestSource[Request] | None = None,
+        requests: Sequence[Request], *, budget_bytes: int, parallelism: Parallelism,
         supervision: Supervision[Record] = UNSUPERVISED,
     ) -> None:  # fmt: skip
         workers = parallelism.workers
         if workers < 1:
             raise InputError(f"there must be at least one worker, not {workers}", "e.g. 2")
         check_requests(requests, networks.keys())
-        budget_bytes = backend.budget_bytes()
         self.tasks: list[TaskRecord] = []
         self.requests: list[RequestRecord] = []
-        self.budgets: list[BudgetRecord] = []
         self.state = State(
             networks,
             parallelism=parallelism,
@@ -76,8 +73,7 @@ class ScheduleLoop:
             maps_weights=policy.maps_weights,
         )
         self._policy, self._backend, self._networks = policy, backend, networks
-        listed = ListedRequests(requests, attrgetter("arrival_ns"))
-        self._sources: list[RequestSource[Request]] = [listed, *([] if source is None else [source])]
+        self._coming = ListedRequests(requests, attrgetter("arrival_ns"))
         self._stopped, self._poll_interval_ns = supervision.stopped, supervision.poll_interval_ns
         self._on_record = supervision.on_record
         self._idle = list(range(workers))
@@ -88,7 +84,8 @@ class ScheduleLoop:
         """Requests without an answer of which a task still runs, with the reason."""
         self.overhead = DecisionOverhead()
         if not policy.whole:  # whole networks are what is run where memory is not looked at
-            check_budget(budget_bytes, {name: self.state.least(name) for name in {each.network for each in requests}})
+            asked = {each.network for each in requests}
+            check_budget(budget_bytes, {name: least_budget_bytes(networks[name]) for name in asked})
 
     def run(self) -> None:
         """Run until every request is answered, has failed or was abandoned; all records are there then.
@@ -96,7 +93,7 @@ class ScheduleLoop:
         Raises:
             EdgetuneError: the policy chose what it must not, or nothing although nothing runs and requests wait.
         """
-        self._look_at_budget(first=True)
+        self._on_record(BudgetRecord(self._backend.now_ns(), self.state.budget_bytes, 0))
         try:
             while self._turn():
                 pass
@@ -112,22 +109,19 @@ class ScheduleLoop:
 
     def _turn(self) -> bool:
         """Take in requests, start what can start, wait; return whether the run goes on."""
-        self._take_requests()
-        self._look_at_budget()
+        now_ns = self.state.now_ns = self._backend.now_ns()
+        for request in self._coming.take(now_ns):
+            self._take(request, now_ns)
         if self._stopped():
             return False
         self._choose()
         running = bool(self._started)
-        coming = [source.next_ns() for source in self._sources if not source.ended]
-        if not running and not coming:
-            self._give_up_waiting()
+        if not running and self._coming.ended:
             if self.state.requests:
                 raise stuck(self._policy, self.state)
             return False
         polled_ns = None if self._poll_interval_ns is None else self._backend.now_ns() + self._poll_interval_ns
-        until_ns = earliest_ns([*coming, polled_ns, self._policy.again_ns])
-        if until_ns is None and not running:
-            raise ValueError("requests come at unknown times: say with poll_interval_ns how often to look")
+        until_ns = earliest_ns([self._coming.next_ns(), polled_ns])
         self._end_all(self._backend.wait(until_ns))
         return True
 
@@ -259,39 +253,14 @@ class ScheduleLoop:
                 )
                 failed.append(request.number)
 
-    def _take_requests(self) -> None:
-        now_ns = self._backend.now_ns()
-        self.state.now_ns = now_ns
-        for source in self._sources:
-            for request in source.take(now_ns):
-                self._take(request, now_ns)
-
     def _take(self, request: Request, now_ns: int) -> None:
-        reason = self._why_not(request)
-        if reason is None:
-            failed = self._waiting.admit(request)
-            if failed is None:
-                if not self._waiting.waits(request.number):
-                    self.state.arrive(request)
-                return
+        failed = self._waiting.admit(request)
+        if failed is not None:
             reason = f"request {failed}, which it comes after, was not answered"
-        self._write_request(request, "failed", None, now_ns, reason)
-        self._fail_followers(request.number, now_ns)
-
-    def _why_not(self, request: Request) -> str | None:
-        """Return the reason why a request from the source can never be answered; ``None`` where it can."""
-        if request.network not in self._networks:
-            return f"there is no network {request.network!r}"
-        least, budget_bytes = self.state.least(request.network), self.budgets[0].budget_bytes
-        if least <= budget_bytes or self._policy.whole:
-            return None
-        return f"network {request.network} needs {format_bytes(least)}; the budget is {format_bytes(budget_bytes)}"
-
-    def _give_up_waiting(self) -> None:
-        """Fail requests that wait for requests which never came; only those of a live source can."""
-        now_ns = self._backend.now_ns()
-        for request in self._waiting.give_up():
-            self._write_request(request, "failed", None, now_ns, "it comes after a request that never came")
+            self._write_request(request, "failed", None, now_ns, reason)
+            self._fail_followers(request.number, now_ns)
+        elif not self._waiting.waits(request.number):
+            self.state.arrive(request)
 
     def _abandon(self) -> None:
         """Give up every request that is left; nothing runs."""
@@ -313,14 +282,6 @@ class ScheduleLoop:
     def _unload_all(self, copy: str | None) -> None:
         for key in self.state.resident_layers(copy):
             self._unload(self.state.unload_task(*key))
-
-    def _look_at_budget(self, *, first: bool = False) -> None:
-        budget_bytes = self._backend.budget_bytes()
-        if first or budget_bytes != self.state.budget_bytes:
-            self.state.budget_bytes = budget_bytes
-            record = BudgetRecord(self._backend.now_ns(), budget_bytes, self.state.held_bytes)
-            self.budgets.append(record)
-            self._on_record(record)
 
     def _name(self, task: LayerTask) -> str:
         return f"{self._networks[task.network].layers[task.layer].name} of {task.network}"

@@ -31,7 +31,6 @@ class Layer:
         after: Indices of the layers whose outputs it reads, ascending; each is less than its own.
         unload_s: Time to give its weights back, s.
         first_execute_s: Time of the first execution in a run, s; ``None`` where that is no different.
-        load_scratch_bytes: Held beside its weights while they are loaded.
         mapped_load_s: Time to load another copy while one is there, s: files that are mapped again share the memory.
             ``None`` where every copy has memory of its own.
         shared: Files among its weights that other layers read too, which are in memory once, and their bytes.
@@ -47,7 +46,6 @@ class Layer:
     after: tuple[int, ...]
     unload_s: float = 0.0
     first_execute_s: float | None = None
-    load_scratch_bytes: int = 0
     mapped_load_s: float | None = None
     shared: tuple[tuple[str, int], ...] = ()
 

@@ -9,7 +9,7 @@ The grid of whole numbers on which a constraint programme counts time.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.requests import Request
@@ -96,13 +96,6 @@ class LayerSchedule:
     arrivals_ns: Mapping[int, int]
 
 
-def schedule_from(told: Mapping[str, Any]) -> LayerSchedule:
-    """Return a schedule from plain values, as ``dataclasses.asdict`` and JSON make them."""
-    steps = tuple(Step(**step) for step in told["steps"])
-    arrivals_ns = {int(number): at_ns for number, at_ns in told["arrivals_ns"].items()}
-    return LayerSchedule(**{**told, "steps": steps, "arrivals_ns": arrivals_ns})
-
-
 _FINEST_NS, _MOST_STEPS = 1000, 2000
 """Durations whose common divisor is less than a microsecond, or goes into all of them together more often than this,
 are rounded to a grid of so many steps. Of 16 tasks off the grid, with durations in whole microseconds (150,000 steps),
@@ -111,18 +104,9 @@ none was proved in 5 s, and one search came out at twice the optimum; with 1,500
 
 def grid_ns(case: SchedulingProblem) -> int:
     """Return the coarsest grid on which all durations and arrivals lie, or one that is not too fine, ns."""
-    return max(_FINEST_NS, exact_grid_ns(case), -(-_work_ns(case) // _MOST_STEPS))
-
-
-def exact_grid_ns(case: SchedulingProblem) -> int:
-    """Return the coarsest grid on which all durations and arrivals lie, ns."""
     times = [request.arrival_ns for request in case.requests]
     for network in case.networks.values():
         times += [*network.load_ns, *network.execute_ns]
-    return math.gcd(*times)
-
-
-def _work_ns(case: SchedulingProblem) -> int:
-    """Return the time of all tasks, one after another, nothing shared, ns."""
     networks = [case.networks[request.network] for request in case.requests]
-    return sum(sum(network.load_ns) + sum(network.execute_ns) for network in networks)
+    work_ns = sum(sum(network.load_ns) + sum(network.execute_ns) for network in networks)
+    return max(_FINEST_NS, math.gcd(*times), -(-work_ns // _MOST_STEPS))

@@ -5,18 +5,16 @@ A process of its own makes the samples and ends before the run: its libraries ho
 
 import contextlib
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from edgetune.errors import InputError
 from edgetune.processes.child import Child
-from edgetune.processes.messages import serve
-from edgetune.stages.schedule.exchange import write_sample
+from edgetune.stages.schedule.executor import write_sample
 from edgetune.workloads.prepared import Prepared, check_file, open_prepared
 
-_SAMPLES = "edgetune.stages.schedule.run_inputs"
+_SAMPLES = "edgetune.stages.schedule.run_inputs:make_sample"
 
 
 class RunInputs:
@@ -70,15 +68,8 @@ class RunInputs:
         return self._folders
 
 
-Command = Mapping[str, Any]
-
-
-def main(arguments: list[str]) -> None:
-    """Answer commands until their pipe ends."""
-    serve(arguments, _handle)
-
-
-def _handle(command: Command) -> dict[str, Any]:
+def make_sample(command: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the sample of a network; a function for ``processes.messages``."""
     prepared = open_prepared(Path(command["prepared"]))
     write_sample(Path(command["folder"]), sample_of(prepared, command["inputs"], seed=command["seed"]))
     return {}
@@ -108,7 +99,3 @@ def sample_of(prepared: Prepared, inputs: str | None, *, seed: int) -> list[Any]
     else:
         arrays = read_inputs(inputs, graph, prepared.batch_size)
     return [arrays[tensor.name] for tensor in prepared.inputs]
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -7,7 +7,7 @@ loop                        unload D ---- D                             nothing 
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from edgetune.errors import PartialError
 from edgetune.serving.clock import EventClock, Supervision
@@ -27,8 +27,7 @@ _ROUNDING_NS = 1e-3
 
 @dataclass(slots=True, eq=False)
 class _Running:
-    """A running task: the time that it waits, that left of it alone then, the bytes that it touches, and those that it
-    holds beside the accounts."""
+    """A running task: the time that it waits, that left of it alone then, and the bytes that it touches."""
 
     task: LayerTask
     start_ns: int
@@ -36,7 +35,6 @@ class _Running:
     left_ns: float
     alone_ns: int
     touched_bytes: int
-    beside_bytes: int
 
 
 class SimulatedKillError(PartialError):
@@ -52,21 +50,17 @@ class SimulatedTaskBackend:
     Args:
         clock: Tells the time and moves on when the loop waits; other things may happen on it too.
         networks: The networks with their real bytes and times, by name; the loop may assume others.
-        budget_bytes: The initial memory budget.
         machine: The resources that tasks share.
         fault: Why a task fails when it ends; ``None`` where it does not.
     """
 
     def __init__(
-        self, clock: EventClock, networks: Mapping[str, LayeredNetwork], *, budget_bytes: int, machine: Machine,
+        self, clock: EventClock, networks: Mapping[str, LayeredNetwork], *, machine: Machine,
         fault: Callable[[LayerTask], str | None] = lambda _: None,
     ) -> None:  # fmt: skip
         self.memory = MemoryAccounting(networks, maps_weights=None)
         """The bytes that are physically held."""
         self._clock, self._networks, self._machine, self._fault = clock, networks, machine, fault
-        self.peak_bytes = 0
-        """The most bytes held at once, those that loading takes beside weights included."""
-        self._budget_bytes = budget_bytes
         self._running: list[_Running] = []
         self._ended: list[FinishedTask] = []
         """Tasks that ended while the loop was busy."""
@@ -83,15 +77,11 @@ class SimulatedTaskBackend:
         """Return simulated time, ns."""
         return self._clock.now_ns()
 
-    def budget_bytes(self) -> int:
-        """Return the memory budget, bytes."""
-        return self._budget_bytes
-
     def start(self, task: LayerTask) -> None:
         """Begin a load or an execution."""
         self._progress()
         network = self._networks[task.network]
-        layer, wait_ns, beside = network.layers[task.layer], 0.0, 0
+        layer, wait_ns = network.layers[task.layer], 0.0
         if task.kind == "execute":
             self.memory.begin(task)
             alone_ns, touched = round(self._execute_s(task, layer) * NS), _touched_bytes(network, task.layer)
@@ -104,10 +94,8 @@ class SimulatedTaskBackend:
             there_s, new = layer.mapped_load_s or 0.0, new_bytes / max(layer.weight_bytes, 1)
             alone_ns = round((new * layer.load_s + (1 - new) * there_s) * NS)
             wait_ns = self._still_read_ns(task) if mapped else 0.0
-            beside = layer.load_scratch_bytes if new else 0
-            touched = new_bytes + beside
-        self._running.append(_Running(task, self.now_ns(), wait_ns, alone_ns, alone_ns, touched, beside))
-        self.peak_bytes = max(self.peak_bytes, self._held_bytes())
+            touched = new_bytes
+        self._running.append(_Running(task, self.now_ns(), wait_ns, alone_ns, alone_ns, touched))
         self._kill_above_limit()
         self._share()
 
@@ -121,10 +109,11 @@ class SimulatedTaskBackend:
         if memory_bytes is None or swap_bytes is None:
             return
         mapped_bytes = self.memory.by_kind["weights"] - self._own_weights_bytes
-        if self._held_bytes() - mapped_bytes > memory_bytes + swap_bytes:
+        own_bytes = self.memory.held_bytes - mapped_bytes
+        if own_bytes > memory_bytes + swap_bytes:
             raise SimulatedKillError(
                 f"the run would be ended by its memory limit: the kernel kills a process that holds "
-                f"{format_bytes(self._held_bytes() - mapped_bytes)} of its own with {format_bytes(memory_bytes)} of "
+                f"{format_bytes(own_bytes)} of its own with {format_bytes(memory_bytes)} of "
                 f"memory for it and {format_bytes(swap_bytes)} of swap",
                 "give it more memory, or a policy that needs less; rows until then are kept",
             )
@@ -143,9 +132,6 @@ class SimulatedTaskBackend:
         freed_bytes = before_bytes - self.memory.by_kind["weights"]
         self._own_weights_bytes -= freed_bytes if layer.mapped_load_s is None else 0
         return bool(freed_bytes)
-
-    def _held_bytes(self) -> int:
-        return self.memory.held_bytes + sum(each.beside_bytes for each in self._running)
 
     def _execute_s(self, task: LayerTask, layer: Layer) -> float:
         """Return the time of an execution alone, s; the first of a layer may take longer."""
@@ -240,7 +226,7 @@ class SimulatedTaskBackend:
 
     def _unpaged(self, running: _Running) -> float:
         """Return the speed of a task with the memory that is held now, relative to its speed if everything fitted."""
-        limit_bytes, held_bytes, paging = self._machine.memory_bytes, self._held_bytes(), self._machine.paging
+        limit_bytes, held_bytes, paging = self._machine.memory_bytes, self.memory.held_bytes, self._machine.paging
         if limit_bytes is None or held_bytes <= limit_bytes or not running.alone_ns:
             return 1.0
         extra_s = paging.extra_s(running.touched_bytes, held_bytes, limit_bytes)
@@ -289,8 +275,6 @@ class SimulationCase:
         workers: Number of tasks that can run at once.
         machine: The resources that tasks share.
         believed: The networks with the bytes and times that loop and policy assume; ``None`` for the real ones.
-        wholes: Networks as one layer that were measured so, for a policy that takes them whole; others are put together
-            from their layers.
     """
 
     networks: Mapping[str, LayeredNetwork]
@@ -299,7 +283,6 @@ class SimulationCase:
     workers: int
     machine: Machine
     believed: Mapping[str, LayeredNetwork] | None = None
-    wholes: Mapping[str, LayeredNetwork] = field(default_factory=dict)
 
 
 def simulate(
@@ -317,12 +300,11 @@ def simulate(
         EdgetuneError: the policy chose what it must not.
     """
     taken = taken_by(policy, case.networks if case.believed is None else case.believed)
-    real = {**taken_by(policy, case.networks), **(case.wholes if policy.whole else {})}
-    backend = SimulatedTaskBackend(EventClock(), real, budget_bytes=case.budget_bytes, machine=case.machine)
+    backend = SimulatedTaskBackend(EventClock(), taken_by(policy, case.networks), machine=case.machine)
     records: list[Record] = []
     parallelism = Parallelism(case.workers, case.machine.cores, case.machine.streams)
     loop = ScheduleLoop(
-        policy, backend, taken, case.requests, parallelism=parallelism,
+        policy, backend, taken, case.requests, budget_bytes=case.budget_bytes, parallelism=parallelism,
         supervision=Supervision(stopped, on_record=records.append),
     )  # fmt: skip
     killed = None
@@ -332,4 +314,4 @@ def simulate(
         killed = kill
         killed.at_ns = backend.now_ns()
         records = [each for each in records if not isinstance(each, RequestRecord) or each.outcome != "abandoned"]
-    return ScheduleSimulation(tuple(records), taken, loop.overhead, backend.peak_bytes, killed)
+    return ScheduleSimulation(tuple(records), taken, loop.overhead, backend.memory.peak_bytes, killed)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from edgetune.stages.schedule.memory_accounting import MemoryAccounting
-from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
+from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.request_state import ReadySet, RequestProgress, Weights, earliest_wanting
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.tasks import LayerTask
@@ -41,7 +41,7 @@ class View:
         networks: By name.
         parallelism: Numbers of tasks that run at once.
         shares_weights, maps_weights: See ``policies.policy.SchedulePolicy``.
-        budget_bytes: The initial memory budget; it can shrink while other programs need memory.
+        budget_bytes: The memory budget.
     """
 
     def __init__(
@@ -65,7 +65,6 @@ class View:
         """Loads of weights that a request needs, absent and not being loaded: one task per copy and layer."""
         self.memory = MemoryAccounting(networks, maps_weights=maps_weights)
         self._networks = networks
-        self._least = {name: least_budget_bytes(network) for name, network in networks.items()}
         self._shares_weights, self._maps_weights = shares_weights, maps_weights
         self._copies: dict[str, Weights] = {}
         if shares_weights:
@@ -118,10 +117,6 @@ class View:
         """Return the earliest request that still has to execute this layer with these weights; -1 if there is none."""
         weights = self._copies.get(copy)
         return -1 if weights is None else earliest_wanting(weights, layer, self.requests)
-
-    def least(self, network: str) -> int:
-        """Return the least memory of a network, bytes, see ``network.least_budget_bytes``."""
-        return self._least[network]
 
     def unload_task(self, copy: str, layer: int) -> LayerTask:
         """Return the unload of weights that are resident."""

@@ -90,10 +90,6 @@ class TaskBackend(Protocol):
         """
         ...
 
-    def budget_bytes(self) -> int:
-        """Return the memory budget, bytes; it shrinks while other programs need memory."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:

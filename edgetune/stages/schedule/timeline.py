@@ -9,14 +9,14 @@ that failed or was abandoned misses its deadline. A figure that was not measured
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.serving.requests import count_outcomes, first_failure, group_turns, latencies_s, percentiles_s
 from edgetune.stages.schedule.network import LayeredNetwork
-from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord, TaskRecord
+from edgetune.stages.schedule.tasks import BudgetRecord, Record, TaskRecord
 from edgetune.units import NS
 
 
@@ -31,42 +31,31 @@ def timeline_rows(
         policy: Its name.
         turn: Number of earlier runs of the policy.
     """
-    rows = [_row(record, networks, policy, turn) for record in records]
+    rows = []
+    for record in records:
+        if isinstance(record, BudgetRecord):
+            row = TimelineRow("budget", policy, record.at_ns / NS, turn, budget_bytes=record.budget_bytes)
+            rows.append(replace(row, held_bytes=record.held_bytes))
+            continue
+        done: dict[str, Any] = {"finished_s": record.end_ns / NS, "turn": turn, "reason": record.failure}
+        if isinstance(record, TaskRecord):
+            layer = networks[record.network].layers[record.layer]
+            row = TimelineRow(
+                record.kind, policy, network=record.network, request=None if record.request < 0 else record.request,
+                layer=layer.name, layer_index=record.layer, worker=record.worker, copy=record.copy,
+                started_s=record.start_ns / NS, bytes=record.bytes, held_bytes=record.held_bytes,
+                resident_bytes=record.resident_bytes, status="ok" if record.failure is None else "failed", **done,
+            )  # fmt: skip
+        else:
+            request = record.request
+            row = TimelineRow(
+                "request", policy, network=request.network, job=request.job or None, request=request.number,
+                arrived_s=request.arrival_ns / NS, started_s=None if record.begun_ns is None else record.begun_ns / NS,
+                deadline_s=None if request.deadline_ns is None else request.deadline_ns / NS, met=record.met,
+                status=record.outcome, **done,
+            )  # fmt: skip
+        rows.append(row)
     return sorted(rows, key=lambda row: row.finished_s)
-
-
-def _row(record: Record, networks: Mapping[str, LayeredNetwork], policy: str, turn: int) -> TimelineRow:
-    if isinstance(record, TaskRecord):
-        return _task(record, networks[record.network], policy, turn)
-    if isinstance(record, RequestRecord):
-        return _request(record, policy, turn)
-    return _budget(record, policy, turn)
-
-
-def _task(record: TaskRecord, network: LayeredNetwork, policy: str, turn: int) -> TimelineRow:
-    return TimelineRow(
-        record.kind, policy, record.end_ns / NS, turn, record.network,
-        request=None if record.request < 0 else record.request, layer=network.layers[record.layer].name,
-        layer_index=record.layer, worker=record.worker, copy=record.copy, started_s=record.start_ns / NS,
-        bytes=record.bytes, held_bytes=record.held_bytes, resident_bytes=record.resident_bytes,
-        status="ok" if record.failure is None else "failed", reason=record.failure,
-    )  # fmt: skip
-
-
-def _request(record: RequestRecord, policy: str, turn: int) -> TimelineRow:
-    request = record.request
-    return TimelineRow(
-        "request", policy, record.end_ns / NS, turn, request.network, request.job or None, request.number,
-        arrived_s=request.arrival_ns / NS, started_s=None if record.begun_ns is None else record.begun_ns / NS,
-        deadline_s=None if request.deadline_ns is None else request.deadline_ns / NS, met=record.met,
-        status=record.outcome, reason=record.failure,
-    )  # fmt: skip
-
-
-def _budget(record: BudgetRecord, policy: str, turn: int) -> TimelineRow:
-    return TimelineRow(
-        "budget", policy, record.at_ns / NS, turn, held_bytes=record.held_bytes, budget_bytes=record.budget_bytes
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,23 +166,19 @@ def summarise(timeline: Timeline, *, by_turn: bool = False) -> tuple[PolicySumma
 def _summary(policy: str, turns: dict[int, list[TimelineRow]], told: Mapping[str, Any]) -> PolicySummary:
     rows = [row for of in turns.values() for row in of]
     requests = [row for row in rows if row.event == "request"]
+    ordered = sorted(requests, key=lambda row: (row.arrived_s or 0.0, row.request or 0))
+    by_job: dict[tuple[str | None, str | None], list[TimelineRow]] = {(row.job, row.network): [] for row in ordered}
+    for row in requests:
+        by_job[row.job, row.network].append(row)
     spans_s = [max(row.finished_s for row in of) for of in turns.values()]
     available_s = sum(spans_s) * (_count(told, "workers") or len({row.worker for row in rows} - {None}))
     return PolicySummary(
-        policy, tuple(turns), _responses(requests, None, None), tuple(_by_job(requests)),
+        policy, tuple(turns), _responses(requests, None, None),
+        tuple(_responses(of, *key) for key, of in by_job.items()),
         _memory(turns, _count(told, "limit_bytes")), _loads(turns, told.get("safety")), sum(spans_s) / len(spans_s),
         _busy_s(rows, "load") / available_s if available_s else None,
         _busy_s(rows, "execute") / available_s if available_s else None,
     )  # fmt: skip
-
-
-def _by_job(requests: Sequence[TimelineRow]) -> Iterable[Responses]:
-    kinds = dict.fromkeys(
-        (row.job, row.network) for row in sorted(requests, key=lambda row: (row.arrived_s or 0.0, row.request or 0))
-    )
-    for job, network in kinds:
-        of = [row for row in requests if (row.job, row.network) == (job, network)]
-        yield _responses(of, job, network)
 
 
 def _responses(rows: Sequence[TimelineRow], job: str | None, network: str | None) -> Responses:

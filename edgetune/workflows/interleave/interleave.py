@@ -1,8 +1,8 @@
 """Runs tenants that share a device: from the options of ``edgetune interleave`` to a written run."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 
 from edgetune.artifacts.files import name_of, read_source
 from edgetune.artifacts.header import DataWarning, Header
@@ -15,7 +15,7 @@ from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import AUTO, Device, LiveSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.serving.arrivals import ArrivalSpec, parse_arrivals
+from edgetune.serving.arrivals import parse_arrivals
 from edgetune.stages.interleave.backend import ENGINES, Engine
 from edgetune.stages.interleave.planner import refuse_other
 from edgetune.stages.interleave.policies import POLICIES
@@ -24,10 +24,9 @@ from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.units import parse_power_w, parse_time_s
 from edgetune.workflows.device_option import open_named, recovered
 from edgetune.workflows.interleave.options import InterleaveOptions
-from edgetune.workflows.interleave.planning import InterleaveJob, choose_tenants, explained
+from edgetune.workflows.interleave.planning import InterleaveJob, InterleaveRequest, choose_tenants, explained
 from edgetune.workflows.interleave.points import (
     Measuring,
-    TenantMeasurements,
     measure_missing,
     measure_shared,
     read_tables,
@@ -37,11 +36,10 @@ from edgetune.workflows.interleave.tenants import KIND as TENANTS
 from edgetune.workflows.interleave.tenants import (
     TenantSpec,
     given,
-    plain_tenant,
     tenants_of_document,
     tenants_of_options,
 )  # fmt: skip
-from edgetune.workflows.interleave.turns import InterleaveResult, InterleaveSetup, Turns
+from edgetune.workflows.interleave.turns import InterleaveResult, Turns
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.output import FinishedRun, Target, check_outputs, choose_target, keep_rows, write_run
 from edgetune.workflows.parse_options import choose_modes, mode_here, parse_dimensions, profile_options
@@ -53,31 +51,6 @@ from edgetune.workloads.paced_script import OTHERWISE
 _UNKEPT = "its measurements are lost. To keep them: edgetune profile MODEL -o FILE, then --profile FILE"
 
 
-@dataclass(frozen=True, slots=True)
-class InterleaveRequest:
-    """A requested run, before any measurement.
-
-    Args:
-        setup: The device, engines and options.
-        plan: The plan to follow; ``None`` without one.
-        target: The output of the run.
-        budgets: Power budgets; ``None`` without one.
-        known: The tenants, with the rows of tables and of the plan.
-        specs: The arrival process of each tenant.
-        modes: The modes to choose from.
-        points: The points to measure first, by tenant.
-    """
-
-    setup: InterleaveSetup
-    plan: Plan | None
-    target: Target
-    budgets: Budgets | None
-    known: Sequence[TenantMeasurements]
-    specs: Mapping[str, ArrivalSpec]
-    modes: Sequence[Mode]
-    points: Mapping[str, Sequence[Point]]
-
-
 def interleave(opts: InterleaveOptions, reporter: Reporter) -> FinishedRun[Run]:
     """Plan, run every engine in turn and write the run, also after an error or a signal.
 
@@ -87,17 +60,17 @@ def interleave(opts: InterleaveOptions, reporter: Reporter) -> FinishedRun[Run]:
         DeviceError: the device is absent, or lacks a requested capability.
     """
     with requested(opts, reporter) as request:
-        setup, device = request.setup, request.setup.device
+        device = request.device
         _check_input(request)
-        if not setup.simulated:
+        if not request.simulated:
             warn_of_load(device, reporter)
         planned = plan_of(request)
         for line in explained(planned):
             reporter.info(line)
         if not device.simulated:
-            setup.measure.close()
-        rows = keep_rows(request.target, lambda: _run_of(setup, planned, InterleaveResult()), RunRow, reporter)
-        result = Turns(setup, planned, rows).run()
+            request.measure.close()
+        rows = keep_rows(request.target, lambda: _run_of(planned, InterleaveResult()), RunRow, reporter)
+        result = Turns(planned, rows).run()
         if not isinstance(device.modes, Absent):
             try:
                 device.modes.restore()
@@ -109,7 +82,7 @@ def interleave(opts: InterleaveOptions, reporter: Reporter) -> FinishedRun[Run]:
         if rows is not None:
             rows.discard()
         raise result.failure
-    run = _run_of(setup, planned, result)
+    run = _run_of(planned, result)
     try:
         write_run(request.target, run, rows, reporter)
     except (EdgetuneError, OSError) as error:  # a full disk: the figures at least are reported
@@ -137,7 +110,6 @@ def requested(opts: InterleaveOptions, reporter: Reporter) -> Iterator[Interleav
         stack.enter_context(device.exclusive())
         measure = Measuring(device, known, lambda tenant: _profile_options(opts, tenant), reporter.points)
         stack.callback(measure.close)
-        setup = InterleaveSetup(opts, reporter, device, engines, measure)
         arrivals = {each.asked.name: each.asked.arrivals for each in known}
         specs = {name: parse_arrivals(words) for name, words in arrivals.items() if words is not None}
         if plan is not None and opts.modes is None:
@@ -152,23 +124,24 @@ def requested(opts: InterleaveOptions, reporter: Reporter) -> Iterator[Interleav
             each.asked.name: wanted_points(each, modes, _profile_options(opts, each.asked), several=several)
             for each in known
         }
-        _check_commands(setup, known, points)
-        yield InterleaveRequest(setup, plan, target, budgets, known, specs, modes, points)
+        request = InterleaveRequest(
+            opts, reporter, device, engines, measure, plan, target, budgets, known, specs, modes, points
+        )
+        _check_commands(request)
+        yield request
 
 
-def _check_commands(
-    setup: InterleaveSetup, known: Sequence[TenantMeasurements], points: Mapping[str, Sequence[Point]]
-) -> None:
+def _check_commands(request: InterleaveRequest) -> None:
     """Check that trainings by a command, a script, can be paused where they are to run.
 
     Raises:
         InputError: the device runs no commands, or an engine has all tenants in one process.
     """
-    for each in (each for each in known if each.workload.kind == "command"):
-        sizes = [point.batch_size for point in points[each.asked.name]]
-        if sizes or not setup.simulated:
-            check_command(setup.device, each.workload, sizes, _profile_options(setup.opts, each.asked))
-        if shared := [engine.name for engine in setup.engines if engine.one_process]:
+    for each in (each for each in request.known if each.workload.kind == "command"):
+        sizes = [point.batch_size for point in request.points[each.asked.name]]
+        if sizes or not request.simulated:
+            check_command(request.device, each.workload, sizes, _profile_options(request.opts, each.asked))
+        if shared := [engine.name for engine in request.engines if engine.one_process]:
             raise InputError(
                 f"engine {shared[0]} has all workloads in one process, and {each.asked.name} is a script with its own",
                 f"--engine managed or native, or {OTHERWISE}",
@@ -181,19 +154,14 @@ def plan_of(request: InterleaveRequest) -> InterleaveJob:
     Raises:
         InputError, InfeasibleError, DeviceError: see ``interleave``.
     """
-    setup, known, points = request.setup, request.known, request.points
-    opts, device, reporter = setup.opts, setup.device, setup.reporter
+    device, reporter, points = request.device, request.reporter, request.points
     with reporting_saved(reporter, lambda: _UNKEPT, "stopped before the run"):
-        SimulationLabel(setup.simulated, reporter, device.conditions.get("runtime")).announce()
+        SimulationLabel(request.simulated, reporter, device.conditions.get("runtime")).announce()
         if request.plan is not None and not device.simulated and not any(points.values()):
             reporter.info("minibatch times are those of the plan; nothing is measured again")
         with reporter.timing("measuring the workloads", None) if any(points.values()) else nullcontext():
-            complete = measure_missing(known, points, _measure(setup, known, points), reporter)
-        return choose_tenants(
-            complete, request.specs, request.modes, budgets=request.budgets, best_effort=opts.best_effort,
-            adapt=opts.adapt,
-            continuous=request.plan is not None and request.plan.problem.objective == "continuous-throughput",
-        )  # fmt: skip
+            complete = measure_missing(request.known, points, _measure(request), reporter)
+        return choose_tenants(request, complete)
 
 
 def _read_tenants(opts: InterleaveOptions) -> tuple[Plan | None, Sequence[TenantSpec]]:
@@ -292,7 +260,7 @@ def _check_input(request: InterleaveRequest) -> None:
     Raises:
         InputError: several tenants or engines would read it, it carries the plan, or the run is simulated.
     """
-    opts, engines = request.setup.opts, request.setup.engines
+    opts, engines = request.opts, request.engines
     names = [name for name, spec in request.specs.items() if spec.kind == "live"]
     if not names:
         return
@@ -306,26 +274,24 @@ def _check_input(request: InterleaveRequest) -> None:
         raise InputError(message, "name one engine and one turn, or --arrivals trace:FILE")
 
 
-def _measure(
-    setup: InterleaveSetup, known: Sequence[TenantMeasurements], points: Mapping[str, Sequence[Point]]
-) -> Callable[[TenantSpec, Point], ProfileRow]:
+def _measure(request: InterleaveRequest) -> Callable[[TenantSpec, Point], ProfileRow]:
     """Return a function that measures a point: on a real device with the tenants taking turns, with power if needed.
 
     Raises:
         InputError, DeviceError: see ``measure_shared``.
     """
-    opts, device = setup.opts, setup.device
+    opts, device, points = request.opts, request.device, request.points
     if not isinstance(device.source, LiveSource) or not any(points.values()):
-        return lambda _, point: setup.measure(point)
+        return lambda _, point: request.measure(point)
     count = sum(map(len, points.values()))
-    setup.reporter.info(f"measuring {count} point{'s' * (count > 1)}, the workloads in turn as in the run")
-    shared = measure_shared(device, known, points, seed=opts.seed)
+    request.reporter.info(f"measuring {count} point{'s' * (count > 1)}, the workloads in turn as in the run")
+    shared = measure_shared(device, request.known, points, seed=opts.seed)
     rows = {(name, row.point): row for name, several in shared.items() for row in several}
     if isinstance(device.power, Absent) or opts.power_budget is None:
         return lambda tenant, point: rows[tenant.name, point]
 
     def measure(tenant: TenantSpec, point: Point) -> ProfileRow:
-        alone = setup.measure(point)
+        alone = request.measure(point)
         return replace(rows[tenant.name, point], power_w=alone.power_w, power_source=alone.power_source)
 
     return measure
@@ -350,21 +316,24 @@ def _budgets(opts: InterleaveOptions, plan: Plan | None) -> Budgets | None:
     return Budgets(tuple(steps))
 
 
-def _run_of(setup: InterleaveSetup, planned: InterleaveJob, result: InterleaveResult) -> Run:
+def _run_of(planned: InterleaveJob, result: InterleaveResult) -> Run:
     """Return the run of all turns, with its tenants and conditions."""
-    opts, device, tenants = setup.opts, setup.device, []
+    request = planned.request
+    opts, device, tenants = request.opts, request.device, []
     for known, tenant in zip(planned.known, planned.tenants, strict=True):
         path = known.workload.path
-        described = {**plain_tenant(known.asked), "sha256": known.workload.sha256}
+        asked = {key.name: getattr(known.asked, key.name) for key in fields(known.asked) if key.name != "planned"}
+        described = {key: value for key, value in asked.items() if value is not None and value != {}}
+        described["sha256"] = known.workload.sha256
         described |= {} if path is None else {"path": str(path.resolve())}
         tenants.append({**described, "batch_size": tenant.batch_size, "minibatch_s": tenant.minibatch_s})
-    simulated = {engine.name for engine in setup.engines if engine.simulated}
+    simulated = {engine.name for engine in request.engines if engine.simulated}
     ran = {row.engine for row in result.rows}
     conditions = {
         **device.conditions,
         "device": device.name,
-        "simulated": setup.simulated or (bool(ran) and ran <= simulated),
-        "duration_s": setup.duration_s,
+        "simulated": request.simulated or (bool(ran) and ran <= simulated),
+        "duration_s": request.duration_s,
         "mode": dict(planned.mode.settings()),
         "seed": opts.seed,
         "overhead": result.overhead,

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.repeats import late_minibatch_s, mean_minibatch_s
+from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.profile import Point
 from edgetune.artifacts.yaml_document import plain
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.stages.interleave.admission import admit
-from edgetune.stages.interleave.backend import Inference, Tenant, Training
-from edgetune.stages.interleave.cycle import Cycle, CycleGoals, WorkloadPoint
-from edgetune.stages.interleave.explain import explain
+from edgetune.stages.interleave.backend import Engine, Inference, Tenant, Training
+from edgetune.stages.interleave.cycle import Cycle, CycleGoals, WorkloadPoint, explain
 from edgetune.stages.interleave.live import LiveMinibatchBackend
 from edgetune.stages.interleave.loop import Watcher
 from edgetune.stages.interleave.planner import CycleChoice, CycleChooser, TenantNames, best_cycle, halves, tenants_of
@@ -27,8 +27,54 @@ from edgetune.stages.interleave.policies.policy import guard_ns
 from edgetune.stages.interleave.power import Budgets, PowerWatcher, SimulatedReadings
 from edgetune.stages.interleave.replan import Replanner
 from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
-from edgetune.units import format_duration, format_si
-from edgetune.workflows.interleave.points import TenantMeasurements
+from edgetune.units import format_si, parse_time_s
+from edgetune.workflows.interleave.options import InterleaveOptions
+from edgetune.workflows.interleave.points import Measuring, TenantMeasurements
+from edgetune.workflows.output import Target
+from edgetune.workflows.reporting import Reporter
+
+
+@dataclass(frozen=True, slots=True)
+class InterleaveRequest:
+    """A requested run, before any measurement.
+
+    Args:
+        opts: The options as given.
+        reporter: Receives progress.
+        device: Where to run.
+        engines: The engines in the order of comparison.
+        measure: Measures points that no table has.
+        plan: The plan to follow; ``None`` without one.
+        target: The output of the run.
+        budgets: Power budgets; ``None`` without one.
+        known: The tenants, with the rows of tables and of the plan.
+        specs: The arrival process of each tenant.
+        modes: The modes to choose from.
+        points: The points to measure first, by tenant.
+    """
+
+    opts: InterleaveOptions
+    reporter: Reporter
+    device: Device
+    engines: Sequence[Engine]
+    measure: Measuring
+    plan: Plan | None
+    target: Target
+    budgets: Budgets | None
+    known: Sequence[TenantMeasurements]
+    specs: Mapping[str, ArrivalSpec]
+    modes: Sequence[Mode]
+    points: Mapping[str, Sequence[Point]]
+
+    @property
+    def simulated(self) -> bool:
+        """Whether all figures are simulated."""
+        return self.device.simulated or all(engine.simulated for engine in self.engines)
+
+    @property
+    def duration_s(self) -> float:
+        """Duration of a turn, s."""
+        return parse_time_s(self.opts.duration, what="--duration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,72 +82,59 @@ class InterleaveJob:
     """A planned run.
 
     Args:
+        request: What was asked.
         tenants: With their batch sizes and times.
         known: The tenants with all their measured points.
         mode: The power mode.
-        specs: The arrival process of each tenant.
         cycle: The cycle of one inference and at most one training workload; ``None`` for other tenants.
         goals: The problem that the cycle solves.
-        budgets: Power budgets; ``None`` for none.
     """
 
+    request: InterleaveRequest
     tenants: tuple[Tenant, ...]
     known: tuple[TenantMeasurements, ...]
     mode: Mode
-    specs: dict[str, ArrivalSpec]
     cycle: Cycle | None = None
     goals: CycleGoals | None = None
-    budgets: Budgets | None = None
 
 
-def choose_tenants(
-    known: Sequence[TenantMeasurements],
-    specs: Mapping[str, ArrivalSpec],
-    modes: Sequence[Mode],
-    *,
-    budgets: Budgets | None,
-    best_effort: bool,
-    adapt: bool,
-    continuous: bool = False,
-) -> InterleaveJob:
+def choose_tenants(request: InterleaveRequest, known: Sequence[TenantMeasurements]) -> InterleaveJob:
     """Return the job to run.
 
     Args:
+        request: What was asked.
         known: The tenants with their measured points.
-        specs: The arrival process of each tenant.
-        modes: The modes to choose from.
-        budgets: Power budgets.
-        best_effort: Whether to run tenants that cannot be served, too.
-        adapt: Whether the run follows rates: the plan then serves the first rate, else the highest.
-        continuous: Whether training may run on while the next batch fills; see ``CycleGoals``.
 
     Raises:
         InfeasibleError: the tenants cannot be served; the message names the nearest feasible rate.
         InputError: a power budget without measured power, or no mode in which all tenants were measured.
     """
+    opts, specs, modes, plan = request.opts, request.specs, request.modes, request.plan
     answering = [each for each in known if each.asked.answers]
     training = [each for each in known if not each.asked.answers]
-    rates = {name: _rate(spec, adapt=adapt) for name, spec in specs.items()}
+    rates = {name: _rate(spec, adapt=opts.adapt) for name, spec in specs.items()}
     if len(answering) != 1 or len(training) > 1:
         tenants = tuple(_tenant(each, modes[0], rates) for each in known)
-        _admit(tenants, best_effort=best_effort)
-        return InterleaveJob(tenants, tuple(known), modes[0], dict(specs), budgets=budgets)
+        _admit(tenants, best_effort=opts.best_effort)
+        return InterleaveJob(request, tenants, tuple(known), modes[0])
     asked = answering[0].asked
     assert asked.latency_budget_s is not None
-    power_w = None if budgets is None else budgets.at(0.0)
+    power_w = None if request.budgets is None else request.budgets.at(0.0)
+    continuous = plan is not None and plan.problem.objective == "continuous-throughput"
     goals = CycleGoals(asked.latency_budget_s, rates[asked.name], power_w, continuous=continuous)
     train = _halves(training[0], modes) if training else []
-    infer = _fillable(_halves(answering[0], modes), specs[asked.name].clients)
-    cycle = best_cycle(infer, train, goals, best_effort=best_effort)
+    infer, clients = _halves(answering[0], modes), specs[asked.name].clients
+    infer = [half for half in infer if clients is None or half.batch_size <= clients] or infer  # what clients can fill
+    cycle = best_cycle(infer, train, goals, best_effort=opts.best_effort)
     ordered = (*answering, *training)
-    tenants = tuple(_named(t, each) for t, each in zip(tenants_of(cycle, goals), ordered, strict=True))
-    _admit(tenants, best_effort=best_effort)
-    return InterleaveJob(tenants, ordered, cycle.infer.mode, dict(specs), cycle, goals, budgets)
-
-
-def _named(tenant: Tenant, known: TenantMeasurements) -> Tenant:
-    named = replace(tenant, name=known.asked.name)
-    return replace(named, weight=known.asked.weight, task=known.asked.task) if isinstance(named, Training) else named
+    tenants = tuple(
+        replace(tenant, name=each.asked.name, weight=each.asked.weight, task=each.asked.task)
+        if isinstance(tenant, Training)
+        else replace(tenant, name=each.asked.name)
+        for tenant, each in zip(tenants_of(cycle, goals), ordered, strict=True)
+    )
+    _admit(tenants, best_effort=opts.best_effort)
+    return InterleaveJob(request, tenants, ordered, cycle.infer.mode, cycle, goals)
 
 
 def _rate(spec: ArrivalSpec, *, adapt: bool) -> float | None:
@@ -116,11 +149,6 @@ def _halves(known: TenantMeasurements, modes: Sequence[Mode]) -> list[WorkloadPo
     found = halves(known.rows, known.asked.task, workload=known.workload.name)
     chosen = [half for half in found if half.mode in modes and size in (None, half.batch_size)]
     return chosen or [half for half in found if size in (None, half.batch_size)]
-
-
-def _fillable(infer: Sequence[WorkloadPoint], clients: int | None) -> Sequence[WorkloadPoint]:
-    """Return the points whose batches the clients of a closed loop can fill; all where none is so small."""
-    return [half for half in infer if clients is None or half.batch_size <= clients] or infer
 
 
 def _tenant(known: TenantMeasurements, mode: Mode, rates: Mapping[str, float | None]) -> Tenant:
@@ -151,8 +179,8 @@ def explained(planned: InterleaveJob) -> list[str]:
     mode = f"power mode: {planned.mode}" if planned.mode.settings() else None
     lines = [mode] if mode else []
     if planned.cycle is not None and planned.goals is not None:
-        return [*lines, *_cautious_times(planned), *explain(planned.cycle, planned.goals), *_at_random(planned)]
-    for tenant in planned.tenants:
+        lines += explain(planned.cycle, planned.goals)
+    for tenant in planned.tenants if planned.cycle is None else ():
         takes = format_si(tenant.minibatch_s, "s")
         if isinstance(tenant, Inference):
             rate = "" if tenant.rate_per_s is None else f" at {tenant.rate_per_s:g}/s"
@@ -160,53 +188,10 @@ def explained(planned: InterleaveJob) -> list[str]:
             lines.append(f"{tenant.name}: answers{rate} within {due}, batch {tenant.batch_size} in {takes}")
         else:
             lines.append(f"{tenant.name}: trains, batch {tenant.batch_size} in {takes}, weight {tenant.weight:g}")
-    return [*lines, *_cautious_times(planned), *_at_random(planned)]
-
-
-_CAUTIOUS = 1.05
-"""From this ratio of the planned time to the median on, the plan names both."""
-
-
-def _cautious_times(planned: InterleaveJob) -> list[str]:
-    """Return a line for each tenant whose planned time is well above the measured median."""
-    lines = []
-    for known, tenant in zip(planned.known, planned.tenants, strict=True):
-        rows = [row for row in known.rows if (row.batch_size, row.mode) == (tenant.batch_size, planned.mode)]
-        median_s = max((row.minibatch_s for row in rows if row.minibatch_s is not None), default=math.inf)
-        if tenant.minibatch_s >= _CAUTIOUS * median_s:
-            statistic = "the upper end of the median's 95 % interval"
-            for words, figure in (("the mean", mean_minibatch_s), ("the 95th percentile", late_minibatch_s)):
-                statistic = words if any(figure(row) == tenant.minibatch_s for row in rows) else statistic
-            times = format_si(tenant.minibatch_s, "s"), format_si(median_s, "s")
-            lines.append(
-                f"{tenant.name}: kept in time with {times[0]} per minibatch, {statistic}; the median is {times[1]}"
-            )
+    bursts = [name for name, spec in planned.request.specs.items() if not spec.even]
+    if bursts:
+        lines.append(f"{', '.join(bursts)}: requests do not come evenly, and a burst of them may be late")
     return lines
-
-
-def _at_random(planned: InterleaveJob) -> list[str]:
-    """Return notes on bursts that may be late, how long traces last, and closed loops that leave no time to train."""
-    names = [name for name, spec in planned.specs.items() if not spec.even]
-    lines = [f"{', '.join(names)}: requests do not come evenly, and a burst of them may be late"] if names else []
-    lines += [
-        f"{name}: each of the {len(spec.rates_per_s)} rates of its trace lasts {format_duration(spec.window_s)} "
-        "(trace:FILE:10s for another time)"
-        for name, spec in planned.specs.items()
-        if math.isfinite(spec.window_s)
-    ]
-    lines += [
-        f"{name}: its trace begins again every {format_duration(spec.period_s)}"
-        for name, spec in planned.specs.items()
-        if spec.period_s is not None
-    ]
-    if len(planned.specs) == len(planned.tenants):
-        return lines
-    sizes = {tenant.name: tenant.batch_size for tenant in planned.tenants}
-    return lines + [
-        f"{name}: {spec.clients or sizes[name]} requests wait at any time, so that managed sharing may never train"
-        for name, spec in planned.specs.items()
-        if spec.kind == "closed" and (spec.clients or sizes[name]) >= sizes[name]
-    ]
 
 
 def cycle_figures(planned: InterleaveJob) -> dict[str, Any] | None:
@@ -227,30 +212,25 @@ REFRESH_S = 1.0
 """How often a simulated sensor has a reading where the device does not say, s: as on a Jetson, see the twin."""
 
 
-def power_watcher(
-    device: Device, planned: InterleaveJob, backend: InterleaveBackend, stack: ExitStack
-) -> WatcherOfTurn | None:
+def power_watcher(planned: InterleaveJob, backend: InterleaveBackend, stack: ExitStack) -> WatcherOfTurn | None:
     """Open the sensor and return the watcher of power; ``None`` without a sensor."""
+    device = planned.request.device
     refresh_s = REFRESH_S if isinstance(device.power, Absent) else device.power.refresh_s
     readings: Any = None
     if not isinstance(backend, LiveMinibatchBackend):
         readings = None if backend.power is None else SimulatedReadings(backend.power.mean_w, backend.now_ns())
     elif not isinstance(device.power, Absent):
-        readings = _Recorded(stack.enter_context(device.power.record()))
-    return None if readings is None else lambda begin_ns: PowerWatcher(readings, refresh_s, begin_ns, planned.budgets)
+        recording, taken = stack.enter_context(device.power.record()), 0
 
+        def fresh(now_ns: int) -> Sequence[tuple[int, float]]:  # noqa: ARG001 -- those that are there now
+            nonlocal taken
+            new = recording.readings[taken:]
+            taken += len(new)
+            return [(reading.time_ns, reading.power_w) for reading in new]
 
-class _Recorded:
-    """Yields the new readings of a recording."""
-
-    def __init__(self, recording: Any) -> None:
-        self._recording, self._taken = recording, 0
-
-    def __call__(self, now_ns: int) -> Sequence[tuple[int, float]]:  # noqa: ARG002
-        """Return the readings since the last call."""
-        fresh = self._recording.readings[self._taken :]
-        self._taken += len(fresh)
-        return [(reading.time_ns, reading.power_w) for reading in fresh]
+        readings = fresh
+    budgets = planned.request.budgets
+    return None if readings is None else lambda begin_ns: PowerWatcher(readings, refresh_s, begin_ns, budgets)
 
 
 def replanner(planned: InterleaveJob) -> WatcherOfTurn:

@@ -1,4 +1,4 @@
-"""Reads the tenants of ``edgetune interleave`` from options, a plan, or a file of tenants.
+"""Reads the tenants of ``edgetune interleave`` from options, a plan with its measurements, or a file of tenants.
 
 kind: tenants
 version: 1
@@ -7,29 +7,120 @@ tenants:
 - {name: night, train: train.py, batch_size: 16, weight: 2}
 """
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from edgetune.artifacts.columns import PositiveFloat, PositiveInt, Seconds
 from edgetune.artifacts.document import WITH_UNITS, validated
-from edgetune.artifacts.plan import Plan
-from edgetune.artifacts.profile import Task
+from edgetune.artifacts.files import as_found, storable
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.plan import HalfFigures, Plan
+from edgetune.artifacts.profile import ProfileRow, Task
 from edgetune.errors import InputError
 from edgetune.units import parse_time_s
 from edgetune.workflows.interleave.options import InterleaveOptions
-from edgetune.workflows.interleave.plan_workloads import PlannedWorkload, Role, workloads_of
 from edgetune.workflows.profile.commands import batch_option, command_of
+from edgetune.workloads import zoo
 from edgetune.workloads.foreign_files import is_script, require_file
 from edgetune.workloads.paced_script import OTHERWISE
 from edgetune.workloads.resolve import resolve
+from edgetune.workloads.workload import Workload
 
 KIND = "tenants"
 VERSION = 1
 _HINT = "see edgetune help interleaving, and examples/tenants.yaml"
+Role = Literal["infer", "train", "background"]
+"""What a workload of a plan does: answer requests, train, or infer without a deadline."""
 _UNNAMED: dict[Role, str] = {"infer": "inference", "train": "training", "background": "background"}
+_ROLES: dict[str, tuple[tuple[Role, Task, str], ...]] = {
+    "infer": (("infer", "infer", "workload"),),
+    "train": (("train", "train", "workload"),),
+    "train+infer": (("infer", "infer", "workload"), ("train", "train", "background")),
+    "infer+infer": (("infer", "infer", "workload"), ("background", "infer", "background")),
+}
+"""By kind of plan its workloads: role, task, and their key in its header."""
+_SAID: dict[str, type] = {
+    "reference": str, "path": str, "sha256": str, "dimensions": dict, "precision": str, "inputs": str,
+    "batch_axis": str,
+}  # fmt: skip
+"""Keys that a plan may have of a workload besides its name, with their types."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWorkload:
+    """One workload of a plan.
+
+    Args:
+        task: ``infer`` or ``train``.
+        name: As in the ``workload`` column; empty if the plan lacks it.
+        mode: The power mode of the plan.
+        batch_size: Samples per minibatch.
+        reference: As given to the search; ``None`` in plans without one.
+        path, sha256: The absolute path of the file, and its hash; ``None`` if the plan names none.
+        dimensions, precision, inputs, batch_axis: The options of its measurement.
+        measured: Its time, power and energy.
+        by_table: Whether its operators came from a table (``--ops``) and not from the network.
+    """
+
+    task: Task
+    name: str
+    mode: Mode
+    batch_size: int | None
+    reference: str | None = None
+    path: str | None = None
+    sha256: str | None = None
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    precision: str | None = None
+    inputs: str | None = None
+    batch_axis: str | None = None
+    measured: HalfFigures | None = None
+    by_table: bool = False
+
+    def locate(self) -> str:
+        """Return the current reference of the workload.
+
+        Raises:
+            InputError: the plan names no file, or the file has moved or changed; the hint names the option for it.
+        """
+        if self.name in zoo.NETWORKS and self.reference in (None, f"zoo:{self.name}"):
+            return f"zoo:{self.name}"
+        candidates, hint = (
+            [as_found(each) for each in (self.path, self.reference) if each],
+            f"name it: --{self.task} FILE",
+        )
+        if not candidates:
+            name = self.name or f"its {self.task} workload"
+            raise InputError(f"the plan does not say which file {name} is", hint)
+        found = next((each for each in candidates if ":" in each.partition("/")[0] or Path(each).is_file()), None)
+        if found is None:
+            raise InputError(f"the plan is for {candidates[0]}, which does not exist any more", hint)
+        return found
+
+    def check(self, workload: Workload) -> None:
+        """Refuse a file that differs from the plan's.
+
+        Raises:
+            InputError: the hash differs.
+        """
+        if self.sha256 in (None, workload.sha256):
+            return
+        same_place = workload.path is not None and storable(str(workload.path.resolve())) == self.path
+        why = "it has changed since" if same_place else f"{workload.reference} is another network"
+        hint = "name the file that was searched for, or search again for this one"
+        raise InputError(f"the plan is for {self.path or self.name}, and {why}", hint)
+
+    def row(self, workload: Workload) -> ProfileRow | None:
+        """Return the measurements as a profile row under the workload's name; ``None`` without measurements."""
+        figures = self.measured
+        if figures is None or figures.minibatch_s is None or self.batch_size is None:
+            return None
+        knobs: dict[str, Any] = self.mode.knobs()
+        return ProfileRow(
+            workload.name, self.task, self.batch_size, figures.minibatch_s, power_w=figures.power_w,
+            energy_j=figures.energy_j, minibatch_p95_s=figures.minibatch_p95_s, **knobs,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +135,8 @@ class TenantSpec:
         arrivals: The arrival process, as ``parse_arrivals`` takes it; ``None`` for a tenant without a deadline.
         latency_budget_s: Maximum latency of every answer, s; ``None`` for a tenant without a deadline.
         weight: Weight of a training job among others.
-        inputs: ``.npz`` of inputs.
-        handler: Python file with ``inputs`` and ``outputs``.
-        checkpoint: Output file of the trained state.
-        resume: A checkpoint to begin from.
+        inputs, handler: ``.npz`` of inputs; Python file with ``inputs`` and ``outputs``.
+        checkpoint, resume: Output file of the trained state; a checkpoint to begin from.
         dimensions: Values of symbolic dimensions besides the batch, by name.
         precision: Element type that a simulated device assumes; ``None`` takes the device's choice.
         planned: The workload of the plan; ``None`` without a plan.
@@ -82,14 +171,13 @@ def tenants_of_options(options: InterleaveOptions, plan: Plan | None) -> tuple[T
     Raises:
         InputError: no tenant is given, or a tenant lacks its arrivals or its latency budget.
     """
-    planned = _planned(plan) if plan is not None else {}
+    planned = tenants_of_plan(plan) if plan is not None else {}
     found = [_inference(options, planned.get("infer"))] if options.infer or "infer" in planned else []
     found += [_training(options, planned.get("train"))] if options.train or "train" in planned else []
     if "background" in planned:
         background = _completed(planned["background"], None)
-        found.append(
-            replace(background, name=f"{background.name}-background") if _same(background, found) else background
-        )
+        same = any(other.name == background.name for other in found)
+        found.append(replace(background, name=f"{background.name}-background") if same else background)
     if not found:
         raise InputError("nothing to run", "name a plan, or --infer MODEL and --train MODEL")
     tasks = {tenant.task for tenant in found}
@@ -97,10 +185,6 @@ def tenants_of_options(options: InterleaveOptions, plan: Plan | None) -> tuple[T
         if task not in tasks:
             raise InputError(f"{option} is for a network that {task}s, and there is none", f"add --{task} MODEL")
     return _unique(found)
-
-
-def _same(tenant: TenantSpec, others: Sequence[TenantSpec]) -> bool:
-    return any(other.name == tenant.name for other in others)
 
 
 _OPTIONS: dict[Task, Sequence[str]] = {
@@ -120,28 +204,44 @@ def given(options: InterleaveOptions) -> dict[str, Task]:
     }
 
 
-def _planned(plan: Plan) -> dict[Role, TenantSpec]:
+def tenants_of_plan(plan: Plan) -> dict[Role, TenantSpec]:
     """Return the tenants of a plan, by role.
 
     Raises:
-        InputError: the plan is for another kind of problem.
+        InputError: the plan's problem is of no network that runs, or of the accuracy of a training.
     """
-    problem = plan.problem
+    problem, chosen, measured = plan.problem, plan.configuration, plan.measured
+    if problem.kind not in _ROLES:
+        raise InputError(
+            f"a plan of kind {problem.kind} is of no run that shares a device",
+            "edgetune search --kind train+infer plans a training beside answers",
+        )
     found: dict[Role, TenantSpec] = {}
-    for role, workload in workloads_of(plan).items():
-        tenant = TenantSpec(
-            workload.name or _UNNAMED[role], workload.task, "", workload.batch_size, dimensions=workload.dimensions,
+    for role, task, key in _ROLES[problem.kind]:
+        if len(_ROLES[problem.kind]) > 1:
+            size, figures = getattr(chosen, f"{role}_batch_size"), getattr(measured, role)
+        else:
+            size = chosen.batch_size
+            figures = HalfFigures(measured.minibatch_s, measured.power_w, measured.energy_j, measured.minibatch_p95_s)
+        told = plan.header.inputs.get(key, {})
+        if not isinstance(told, Mapping):
+            raise InputError(f"inputs.{key} of the plan is {told!r}", f"e.g. inputs: {{{key}: {{name: detector}}}}")
+        given = {name: told[name] for name in _SAID if told.get(name) is not None}
+        for name, value in given.items():
+            if not isinstance(value, _SAID[name]):
+                raise InputError(f"inputs.{key}.{name} of the plan is {value!r}", "leave it out, or search again")
+        workload = PlannedWorkload(
+            task, str(told.get("name", "")), chosen.mode, size, measured=figures,
+            by_table=key == "workload" and "ops" in plan.header.inputs, **given,
+        )  # fmt: skip
+        rate = problem.arrival_rate_per_s if role == "infer" else None
+        found[role] = TenantSpec(
+            workload.name or _UNNAMED[role], task, "", size,
+            arrivals=None if rate is None else f"uniform:{rate:g}",
+            latency_budget_s=problem.latency_budget_s if role == "infer" else None,
+            inputs=workload.inputs if task == "infer" else None, dimensions=workload.dimensions,
             precision=workload.precision, planned=workload, batch_axis=workload.batch_axis,
         )  # fmt: skip
-        if role == "background":
-            tenant = replace(tenant, inputs=workload.inputs)
-        if role == "infer":
-            rate = problem.arrival_rate_per_s
-            arrivals = None if rate is None else f"uniform:{rate:g}"
-            tenant = replace(
-                tenant, arrivals=arrivals, latency_budget_s=problem.latency_budget_s, inputs=workload.inputs
-            )
-        found[role] = tenant
     return found
 
 
@@ -266,16 +366,12 @@ def _as_command(tenant: TenantSpec) -> TenantSpec:
     if tenant.task != "train" or path.suffix != ".py" or not is_script(require_file(tenant.reference)):
         return tenant
     if tenant.checkpoint is not None or tenant.resume is not None:
-        raise InputError(
-            f"{tenant.reference} is a script, which keeps its own checkpoints",
-            f"leave --checkpoint and --resume out, or {OTHERWISE}",
-        )
+        hint = f"leave --checkpoint and --resume out, or {OTHERWISE}"
+        raise InputError(f"{tenant.reference} is a script, which keeps its own checkpoints", hint)
     found = batch_option(path)
     if found is None and tenant.batch_size not in (None, 1):
-        raise InputError(
-            f"{tenant.reference} declares no option for its batch size, e.g. --batch-size",
-            "leave --train-batch-size out",
-        )
+        message = f"{tenant.reference} declares no option for its batch size, e.g. --batch-size"
+        raise InputError(message, "leave --train-batch-size out")
     option, size = (None, 1) if found is None else (found.option, tenant.batch_size or found.default)
     return replace(tenant, reference=command_of(tenant.reference, option), batch_size=size)
 
@@ -301,9 +397,3 @@ def _unique(tenants: Sequence[TenantSpec]) -> tuple[TenantSpec, ...]:
             raise InputError(f"two tenants are called {tenant.name}", "give each a name: of its own")
         named.append(replace(tenant, name=f"{tenant.name}-{tenant.task}") if others else tenant)
     return tuple(named)
-
-
-def plain_tenant(tenant: TenantSpec) -> dict[str, Any]:
-    """Return the given fields as plain data, for the header of a run."""
-    given = {key.name: getattr(tenant, key.name) for key in dataclasses.fields(tenant) if key.name != "planned"}
-    return {key: value for key, value in given.items() if value is not None and value != {}}

@@ -11,28 +11,20 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.repeats import mean_minibatch_s
 from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.run import RunRow
-from edgetune.devices.device import Contention, Device, ModelSource
+from edgetune.devices.device import Contention, ModelSource
 from edgetune.errors import InputError
 from edgetune.processes.families import without_collections
 from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import ArrivalSource, LineArrivals
-from edgetune.stages.interleave.backend import Engine, Inference, LiveTenant, Tenant
+from edgetune.stages.interleave.backend import Engine, Inference, Tenant
 from edgetune.stages.interleave.live import LiveMinibatchBackend
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop, SharingOverhead, Watcher
 from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.policies.policy import guard_ns
-from edgetune.stages.interleave.recorded import RecordedRun, Recorder
-from edgetune.stages.interleave.simulated import (
-    Overhead,
-    SimulatedDevice,
-    SimulatedMinibatchBackend,
-    Slowdown,
-    resampled,
-)  # fmt: skip
+from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend, Slowdown, resampled
 from edgetune.stages.roofline.measure import idle_run
 from edgetune.stats import median, percentile
-from edgetune.units import NS, format_duration, format_si, parse_time_s
-from edgetune.workflows.interleave.options import InterleaveOptions
+from edgetune.units import NS, format_duration, format_si
 from edgetune.workflows.interleave.planning import (
     InterleaveBackend,
     InterleaveJob,
@@ -40,28 +32,20 @@ from edgetune.workflows.interleave.planning import (
     power_watcher,
     replanner,
 )
-from edgetune.workflows.interleave.points import Measuring, apply_mode
-from edgetune.workflows.reporting import Reporter, Stopping, noting_signals
+from edgetune.workflows.interleave.points import apply_mode
+from edgetune.workflows.reporting import Stopping, noting_signals
 
 
 class PointModel:
     """Times and power of every point for a simulation; a simulated device measures missing points when asked.
 
     Args:
-        device: The device of the measurements.
         planned: The tenants and their rows.
-        measure: Measures a point of a simulated device.
     """
 
-    def __init__(self, device: Device, planned: InterleaveJob, measure: Measuring) -> None:
-        self._device, self._planned, self._measure = device, planned, measure
+    def __init__(self, planned: InterleaveJob) -> None:
+        self._device, self._planned, self._measure = planned.request.device, planned, planned.request.measure
         self._idle_w: dict[Mode, float] = {}
-
-    @property
-    def knows_power(self) -> bool:
-        """Whether power was measured for every planned point."""
-        planned = self._planned
-        return all(self._row(t.name, t.batch_size, planned.mode).power_w is not None for t in planned.tenants)
 
     def times_ns(self, name: str, batch_size: int, mode: Mode) -> Sequence[int]:
         """Return durations of minibatches, ns: all recorded ones, else the median.
@@ -69,7 +53,7 @@ class PointModel:
         Raises:
             InputError: the point was not and cannot be measured.
         """
-        row = self._row(name, batch_size, mode)
+        row = self.row(name, batch_size, mode)
         steady = (row.times_s or ())[row.warmups or 0 :] or (mean_minibatch_s(row) or 0.0,)
         return [round(time_s * NS) for time_s in steady]
 
@@ -80,15 +64,22 @@ class PointModel:
             InputError: power was not measured at that point.
         """
         if name is None:
-            if mode not in self._idle_w:
-                self._idle_w[mode] = self._at_rest_w(mode)
+            if mode not in self._idle_w:  # measured on a twin, else the least power of any workload
+                run = idle_run(self._device, mode) if isinstance(self._device.source, ModelSource) else None
+                known_w = [row.power_w for each in self._planned.known for row in each.rows if row.power_w is not None]
+                self._idle_w[mode] = min(known_w) if run is None or run.power_w is None else run.power_w
             return self._idle_w[mode]
-        power_w = self._row(name, batch_size, mode).power_w
+        power_w = self.row(name, batch_size, mode).power_w
         if power_w is None:
             raise InputError(f"the power of {name} at batch {batch_size} [{mode}] was not measured", "measure it first")
         return power_w
 
-    def _row(self, name: str, batch_size: int, mode: Mode) -> ProfileRow:
+    def row(self, name: str, batch_size: int, mode: Mode) -> ProfileRow:
+        """Return the row of a tenant's point.
+
+        Raises:
+            InputError: the point was not and cannot be measured.
+        """
         known = next(known for known in self._planned.known if known.asked.name == name)
         point = Point(known.workload.name, known.asked.task, batch_size, mode)
         for row in known.rows:
@@ -98,14 +89,6 @@ class PointModel:
         if measured is None or measured.minibatch_s is None:
             raise InputError(f"{point} was not measured", "simulate what was measured, or name it with --profile")
         return measured
-
-    def _at_rest_w(self, mode: Mode) -> float:
-        """Return the idle power, W: measured on a twin, else the least power of any workload."""
-        if isinstance(self._device.source, ModelSource):
-            run = idle_run(self._device, mode)
-            if run is not None and run.power_w is not None:
-                return run.power_w
-        return min(row.power_w for known in self._planned.known for row in known.rows if row.power_w is not None)
 
 
 def note_of_probes(loop: InterleaveLoop, tenant: str, times_s: Sequence[float]) -> str:
@@ -177,66 +160,36 @@ class Keeper(Watcher):
         self.rows.keep(row)
 
 
-@dataclass(frozen=True, slots=True)
-class InterleaveSetup:
-    """The options, device, engines and measuring of a run."""
-
-    opts: InterleaveOptions
-    reporter: Reporter
-    device: Device
-    engines: Sequence[Engine]
-    measure: Measuring
-
-    @property
-    def simulated(self) -> bool:
-        """Whether all figures are simulated."""
-        return self.device.simulated or all(engine.simulated for engine in self.engines)
-
-    @property
-    def duration_s(self) -> float:
-        """Duration of a turn, s."""
-        return parse_time_s(self.opts.duration, what="--duration")
-
-
 class Turns:
     """Runs engines on a device or in simulated time.
 
     Args:
-        setup: The device, engines and options; the caller restores the device's mode.
-        planned: The job.
+        planned: The job; the caller restores the device's mode.
         rows: The file that keeps rows during the run; ``None`` keeps them in memory only.
     """
 
-    def __init__(self, setup: InterleaveSetup, planned: InterleaveJob, rows: RowsFile | None = None) -> None:
-        self._setup, self._planned, self._rows = setup, planned, rows
-        self._opts, self._device, self._reporter = setup.opts, setup.device, setup.reporter
+    def __init__(self, planned: InterleaveJob, rows: RowsFile | None = None) -> None:
+        self._request, self._planned, self._rows = planned.request, planned, rows
+        request = planned.request
+        self._opts, self._device, self._reporter = request.opts, request.device, request.reporter
         self._outcome = InterleaveResult()
         self._stopping = Stopping()
-        simulates = any(engine.simulated for engine in setup.engines)
-        self._records = simulates and not self._opts.adapt
-        """Whether managed runs are recorded for simulations of later ones: in one mode, at the same batch sizes."""
-        self._kept_of = next((engine for engine in setup.engines if not engine.simulated), None)
+        self._kept_of = next((engine for engine in request.engines if not engine.simulated), None)
         self._overheads: dict[str, list[SharingOverhead]] = {}
-        self._recorded: RecordedRun | None = None
-        """Durations of the managed run of the turn before; ``None`` in the first turn."""
-        self._newest: RecordedRun | None = None
-        """Durations of the last managed run."""
 
     def run(self) -> InterleaveResult:
         """Run the engines in alternation, the given number of turns; a signal stops them after the current minibatch.
 
-        A simulation beside a managed run takes the durations of the managed run of the turn before, in the first turn
-        those of the measured points. The result has all rows, also after an error or a signal.
+        The result has all rows, also after an error or a signal.
         """
         try:
             with noting_signals(self._reporter, "the minibatch that runs") as self._stopping:
                 for turn in range(self._opts.turns):
                     self._report_contention()
-                    order = self._setup.engines[:: -1 if turn % 2 else 1]
+                    order = self._request.engines[:: -1 if turn % 2 else 1]
                     for engine in sorted(order, key=lambda engine: engine.simulated):
                         if self._stopping.number is None:
                             self._one(engine, turn)
-                    self._recorded = self._newest
         except BaseException as error:
             self._outcome.failure = error
         self._outcome.stopped_by = self._stopping.number
@@ -246,7 +199,7 @@ class Turns:
         """Report how the simulated engines of the turn that begins have tenants slow each other down."""
         if len(self._planned.tenants) < 2 or self._stopping.number is not None:
             return
-        for engine in self._setup.engines:
+        for engine in self._request.engines:
             if engine.simulated and not _orders(engine, self._opts.policy):
                 known = self._device.contention.get(engine.shares)
                 source = "equal time slices, for no pair was measured" if known is None else known.source
@@ -254,9 +207,7 @@ class Turns:
 
     def _one(self, engine: Engine, turn: int) -> None:
         named = f"{engine.name}, turn {turn + 1}" if turn else engine.name
-        if engine.simulated and self._recorded is not None and _orders(engine, self._opts.policy):
-            named += f", from the times of turn {turn}"
-        self._reporter.info(f"{named}: {format_duration(self._setup.duration_s)}")
+        self._reporter.info(f"{named}: {format_duration(self._request.duration_s)}")
         with ExitStack() as stack:
             if engine.simulated:
                 self._loop(engine, turn, self._simulated_backend(engine), stack)
@@ -264,16 +215,14 @@ class Turns:
                 self._live(engine, turn, stack)
 
     def _simulated_backend(self, engine: Engine) -> SimulatedMinibatchBackend:
-        planned, clock, recorded = self._planned, EventClock(), self._recorded
-        model = PointModel(self._device, planned, self._setup.measure)
+        planned = self._planned
+        model = PointModel(planned)
         durations = resampled(model.times_ns, self._opts.seed)
         slowdown = slowdown_of(self._device.contention.get(engine.shares), planned.tenants, self._opts.seed)
-        overhead: int | Overhead = 0
-        if recorded is not None and _orders(engine, self._opts.policy):
-            durations, overhead = recorded.durations(clock, durations), recorded.overhead(clock)
-        power_w = model.power_w if model.knows_power else None
-        device = SimulatedDevice(durations, overhead, planned.mode, power_w=power_w, slowdown=slowdown)
-        return SimulatedMinibatchBackend(clock, planned.tenants, device)
+        measured = [model.row(each.name, each.batch_size, planned.mode).power_w for each in planned.tenants]
+        power_w = None if None in measured else model.power_w
+        device = SimulatedDevice(durations, mode=planned.mode, power_w=power_w, slowdown=slowdown)
+        return SimulatedMinibatchBackend(EventClock(), planned.tenants, device)
 
     def _guard_ns(self) -> int:
         """Return the safety margin before deadlines, ns; on a simulated device only for rounding."""
@@ -282,41 +231,38 @@ class Turns:
         return guard_ns([each.latency_budget_s for each in self._planned.tenants if isinstance(each, Inference)])
 
     def _live(self, engine: Engine, turn: int, stack: ExitStack) -> None:
-        tenants = self._live_tenants(engine)
+        tenants = [known.live(t) for t, known in zip(self._planned.tenants, self._planned.known, strict=True)]
+        if engine != self._kept_of:  # only the first engine saves checkpoints, so that all engines begin alike
+            tenants = [replace(live, checkpoint=None) for live in tenants]
         backend = LiveMinibatchBackend(
             engine.name, self._device, tenants, save_every_s=SAVE_EVERY_S, seed=self._opts.seed
         )
         stack.callback(backend.close)
         apply_mode(backend, self._device, self._planned.mode)
-        if self._opts.adapt:
-            self._hold_ready(backend)
+        if self._opts.adapt:  # every known batch size is loaded, because loading during the run would delay requests
+            tenant = self._planned.tenants[0]
+            others = {row.batch_size for row in self._planned.known[0].rows} - {tenant.batch_size}
+            for size in (*sorted(others), tenant.batch_size):
+                backend.prepare(tenant.name, size)
         self._loop(engine, turn, backend, stack)
         for tenant in self._planned.tenants:  # its last words, where it crashed
             for line in backend.log_tail(tenant.name).splitlines():
                 self._reporter.detail(f"{tenant.name}: {line}")
         self._hand_back(backend)
 
-    def _hold_ready(self, backend: LiveMinibatchBackend) -> None:
-        """Load the inference network at every known batch size, because loading during the run would delay requests."""
-        tenant, known = self._planned.tenants[0], self._planned.known[0]
-        for size in sorted({row.batch_size for row in known.rows} - {tenant.batch_size}):
-            backend.prepare(tenant.name, size)
-        backend.prepare(tenant.name, tenant.batch_size)
-
     def _loop(self, engine: Engine, turn: int, backend: InterleaveBackend, stack: ExitStack) -> None:
         policy = POLICIES.find(self._opts.policy or engine.policy)(guard_ns=self._guard_ns())
         made = self._watchers(backend, stack)
         begin_ns = backend.now_ns()  # requests arrive from now on: what takes long is done
-        end_ns = begin_ns + round(self._setup.duration_s * NS)
+        end_ns = begin_ns + round(self._request.duration_s * NS)
         watchers = [*(make(begin_ns) for make in made), *([] if self._rows is None else [Keeper(self._rows)])]
         sources = self._sources(begin_ns, end_ns, turn)
         if isinstance(backend, LiveMinibatchBackend):
             backend.listen({name: source for name, source in sources.items() if isinstance(source, LineArrivals)})
-        recorder = Recorder(backend) if engine.name == "managed" and self._records else None
         ending = EngineTurn(engine.name, end_ns, turn, lambda: self._stopping.number is not None, begin_ns)
-        loop = InterleaveLoop(ending, recorder or backend, policy, self._planned.tenants, sources, watchers=watchers)
+        loop = InterleaveLoop(ending, backend, policy, self._planned.tenants, sources, watchers=watchers)
         live = isinstance(backend, LiveMinibatchBackend)
-        timing = self._reporter.timing(engine.name, self._setup.duration_s) if live else nullcontext()
+        timing = self._reporter.timing(engine.name, self._request.duration_s) if live else nullcontext()
         try:
             with without_collections(), timing:  # rows are many and long-lived: looking through them holds requests up
                 loop.run()
@@ -333,20 +279,14 @@ class Turns:
         ]
         self._outcome.notes += [note_of_probes(loop, name, times_s) for name, times_s in loop.probed.items()]
         self._keep_overhead(engine.name, loop)
-        self._newest = self._newest if recorder is None else recorder.recorded()
 
     def _sources(self, begin_ns: int, end_ns: int, turn: int) -> dict[str, ArrivalSource]:
         """Return the requests of every tenant; every engine gets the same requests in a turn."""
         sizes = {tenant.name: tenant.batch_size for tenant in self._planned.tenants}
         return {
             name: spec.source(begin_ns, end_ns, (self._opts.seed, turn, place), sizes[name])
-            for place, (name, spec) in enumerate(sorted(self._planned.specs.items()))
+            for place, (name, spec) in enumerate(sorted(self._request.specs.items()))
         }
-
-    def _live_tenants(self, engine: Engine) -> list[LiveTenant]:
-        """Return the tenants to load; only the first engine saves checkpoints, so that all engines begin alike."""
-        found = [known.live(t) for t, known in zip(self._planned.tenants, self._planned.known, strict=True)]
-        return found if engine == self._kept_of else [replace(live, checkpoint=None) for live in found]
 
     def _hand_back(self, backend: LiveMinibatchBackend) -> None:
         unkept = [k.asked.name for k in self._planned.known if k.asked.task == "train" and k.asked.checkpoint is None]
@@ -359,7 +299,7 @@ class Turns:
                 self._outcome.notes.append(f"{saved.tenant}: {saved.steps} steps of training are in {saved.path}")
 
     def _watchers(self, backend: InterleaveBackend, stack: ExitStack) -> list[WatcherOfTurn]:
-        power = power_watcher(self._device, self._planned, backend, stack)
+        power = power_watcher(self._planned, backend, stack)
         found = [] if power is None else [power]
         return [*found, replanner(self._planned)] if self._opts.adapt else found
 

@@ -27,7 +27,12 @@ def run_section(run: Run, out: SectionWriter) -> None:
     if not summaries:
         out.note("nothing happened: no request came and no training minibatch ran")
         return
-    if rows := [row for summary in summaries for row in _rows(summary)]:
+    rows = [
+        (of.engine, *figures)
+        for of in summaries
+        for figures in (*map(_answered, of.answered), *map(_trained, of.trained))
+    ]
+    if rows:
         out.table(_COLUMNS, rows)
         out.space()
     out.table(*_device(summaries))
@@ -83,13 +88,6 @@ def _worst_p99(summary: EngineSummary) -> float | None:
     return max(shares, default=None)
 
 
-def _rows(summary: EngineSummary) -> list[tuple[object, ...]]:
-    return [
-        *((summary.engine, *_answered(of)) for of in summary.answered),
-        *((summary.engine, *_trained(of)) for of in summary.trained),
-    ]
-
-
 def _answered(of: InferenceSummary) -> tuple[object, ...]:
     notes = [f"{of.failed} failed"] if of.failed else []
     notes += [f"{of.abandoned} abandoned"] if of.abandoned else []
@@ -129,7 +127,11 @@ def _device(summaries: Sequence[EngineSummary]) -> Table:
 
 def _remarks(summaries: Sequence[EngineSummary]) -> list[str]:
     """Return remarks on the duration, changes during the run, failures, and the meaning of energy figures."""
-    lines = [f"{of.engine}: {', '.join(_course(of))}" for of in summaries]
+    lines = []
+    for of in summaries:
+        turns = f" in {len(of.turns)} turns" if len(of.turns) > 1 else ""
+        plans = f", {of.plan_steps} plan{'s' * (of.plan_steps > 1)}" if of.plan_steps else ""
+        lines.append(f"{of.engine}: {format_duration(of.device.duration_s)}{turns}{plans}")
     for of in summaries:
         reasons = {each.tenant: each.reason for each in of.answered} | {each.tenant: each.reason for each in of.trained}
         lines += [f"{of.engine}: {tenant} failed: {why}" for tenant, why in reasons.items() if why is not None]
@@ -159,13 +161,6 @@ def slower_than_planned(run: Run, summaries: Sequence[EngineSummary]) -> list[st
             took, planned = format_si(median(times_s), "s"), format_si(planned_s, "s")
             lines.append(f"managed: {tenant['name']} took {took} per minibatch, planned {planned}: measure it again")
     return lines
-
-
-def _course(of: EngineSummary) -> list[str]:
-    turns = f" in {len(of.turns)} turns" if len(of.turns) > 1 else ""
-    told = [f"{format_duration(of.device.duration_s)}{turns}"]
-    told += [f"{of.plan_steps} plan{'s' * (of.plan_steps > 1)}"] if of.plan_steps else []
-    return told
 
 
 def _part(of: EngineSummary, part_s: float) -> str:

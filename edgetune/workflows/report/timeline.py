@@ -170,12 +170,6 @@ def missed_cell(of: Responses) -> str | None:
     return f"{of.misses} ({exact})"
 
 
-def _busy(of: PolicySummary) -> float | None:
-    if of.loading_share is None or of.executing_share is None:
-        return None
-    return of.loading_share + of.executing_share
-
-
 _TABLES: Sequence[tuple[_Figures, Mapping[str, str]]] = (
     (
         {
@@ -183,7 +177,9 @@ _TABLES: Sequence[tuple[_Figures, Mapping[str, str]]] = (
             "mean>": lambda of: si_cell(of.responses.mean_s, "s"),
             "p95>": lambda of: si_cell(of.responses.p95_s, "s"),
             "missed>": lambda of: missed_cell(of.responses),
-            "busy>": lambda of: cell(_busy(of), ".1%"),
+            "busy>": lambda of: (
+                None if of.loading_share is None else cell(of.loading_share + (of.executing_share or 0.0), ".1%")
+            ),
             "took>": lambda of: format_duration(of.makespan_s),
         },
         {

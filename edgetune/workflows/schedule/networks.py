@@ -15,7 +15,6 @@ from edgetune.errors import InputError
 from edgetune.processes.user_folders import prepared_folder
 from edgetune.stages.schedule.costs import Host, host_of, is_timed, network_of, networks_of
 from edgetune.stages.schedule.network import LayeredNetwork
-from edgetune.stages.schedule.tasks import Machine
 from edgetune.units import format_bytes
 from edgetune.workflows.reporting import Reporter
 from edgetune.workloads.foreign_files import model_name
@@ -64,14 +63,6 @@ class Scenario:
     device: str | None
     cores: int | None
     host: Host | None = None
-
-    def host_for(self, workers: int) -> Host:
-        """Return the figures of the machine that measured the layers; its cores alone where they are unknown.
-
-        Args:
-            workers: As many cores as these count where the number of cores is unknown, too.
-        """
-        return self.host or Host(Machine(cores=self.cores or workers))
 
 
 def read_located_jobs(file: str) -> Jobs:
@@ -135,19 +126,12 @@ def known_networks(
     told = [table.header.conditions for table in tables.values()]
     devices = sorted({each["device"] for each in told if each.get("device") is not None})
     cores = min((each["usable_cores"] for each in told if each.get("usable_cores") is not None), default=None)
-    host = None if len(tables) != 1 else _named_as(host_of(next(iter(tables.values()))), known)
+    host = host_of(next(iter(tables.values()))) if len(tables) == 1 else None
+    if host is not None:  # of its networks only those of the jobs, as the jobs name them
+        names = {each.network.name: each.costed_as or "" for each in known}
+        sessions = {name: host.sessions_bytes[of] for name, of in names.items() if of in host.sessions_bytes}
+        host = replace(host, sessions_bytes=sessions)
     return Scenario(known, ", ".join(devices) or None, cores, host)
-
-
-def _named_as(host: Host, known: Sequence[JobNetwork]) -> Host:
-    """Return a host with its networks renamed as in the jobs, without networks that the jobs lack."""
-    names = {each.network.name: each.costed_as for each in known if each.costed_as is not None}
-    sessions = {name: host.sessions_bytes[of] for name, of in names.items() if of in host.sessions_bytes}
-    wholes = {
-        form: {name: replace(whole[of], name=name) for name, of in names.items() if of in whole}
-        for form, whole in host.wholes.items()
-    }
-    return replace(host, sessions_bytes=sessions, wholes=wholes)
 
 
 def _simulated_only(
@@ -177,12 +161,8 @@ def _modelled(
         models: All models of the jobs, as words of a command: one table is to have the costs of each.
     """
     reference = source.model or ""
-    names = [
-        source.name,
-        reference.rpartition(":")[2],
-        model_name(Path(reference)),
-        *([prepared.network] if prepared else []),
-    ]
+    names = [source.name, reference.rpartition(":")[2], model_name(Path(reference))]
+    names += [prepared.network] if prepared else []
     networks = {} if wide is None else networks_of(wide)
     name = next((name for name in names if name in networks), None)
     costed = None if name is None else networks[name]
@@ -263,9 +243,14 @@ def open_reference(
     workload = resolve(reference)
     target = _place_of(workload, folder)
     found = open_prepared(target) if is_prepared(target) else None
-    unfit = _unfit(found) if found is not None and make and folder == prepared_folder() else None
     if not make:
         return found
+    unfit = None
+    if found is not None and folder == prepared_folder():
+        try:
+            check_runtime(found, runtime_version(), processor_kind())
+        except InputError as error:
+            unfit = error.message
     if found is None or unfit is not None:
         reporter.info(f"preparing {reference} in {target}{'' if unfit is None else f' again: {unfit}'}")
         found = prepare(workload, PrepareOptions(), target, "--prepared", check_within_bytes=within_bytes)
@@ -282,12 +267,3 @@ def _place_of(workload: Workload, folder: Path) -> Path:
     if not plain.exists() or (is_prepared(plain) and open_prepared(plain).source_sha256 == workload.sha256):
         return plain
     return folder / f"{workload.name}-{(workload.sha256 or 'unknown')[:8]}"
-
-
-def _unfit(prepared: Prepared) -> str | None:
-    """Return the reason why layers cannot run on this machine; ``None`` if they can."""
-    try:
-        check_runtime(prepared, runtime_version(), processor_kind())
-    except InputError as error:
-        return error.message
-    return None

@@ -9,12 +9,6 @@ from edgetune.workflows.options import Option, options_class
 
 LIMITS = ("auto", "cgroup", "accounted")
 
-_Jobs = Annotated[str, Option("A YAML file of networks and jobs.", metavar="JOBS", argument=True)]
-_Costs = Annotated[
-    str | None, Option("Table of layer costs, as edgetune schedule profile writes it.", group="Files", metavar="FILE")
-]
-_Memory = Annotated[str | float | None, Option("Memory budget, e.g. 512MiB.", group="Problem", metavar="SIZE")]
-_Workers = Annotated[int | None, Option("Tasks that run at a time.", metavar="N", least=1)]
 _Prepared = Annotated[str | None, Option("Folder of prepared models. Default: a cache.", group="Files", metavar="DIR")]
 
 
@@ -22,7 +16,9 @@ _Prepared = Annotated[str | None, Option("Folder of prepared models. Default: a 
 class ScheduleOptions:
     """The options of ``edgetune schedule run``."""
 
-    jobs: _Jobs = field(kw_only=False)
+    jobs: Annotated[str, Option("A YAML file of networks and jobs.", metavar="JOBS", argument=True)] = field(
+        kw_only=False
+    )
     policy: Annotated[
         str | None,
         Option(
@@ -31,12 +27,9 @@ class ScheduleOptions:
             ("--policy", "-p"), metavar="LIST",
         ),
     ] = None  # fmt: skip
-    variant: Annotated[
-        str | None, Option("Variant of the policies that have it, e.g. code for masa.", metavar="NAME")
-    ] = None
     simulate: Annotated[bool, Option("Simulate with the measured costs of layers.", ("--simulate",), "Where")] = False
-    memory: _Memory = None
-    workers: _Workers = None
+    memory: Annotated[str | float | None, Option("Memory budget, e.g. 512MiB.", group="Problem", metavar="SIZE")] = None
+    workers: Annotated[int | None, Option("Tasks that run at a time.", metavar="N", least=1)] = None
     turns: Annotated[int, Option("How often each policy runs.", metavar="N", least=1)] = 1
     time_limit: Annotated[
         str | float, Option("Longest search of policy optimum for a schedule, before the clock starts.", metavar="TIME")
@@ -47,7 +40,10 @@ class ScheduleOptions:
             "No request arrives after this time, e.g. 60s. Default: until jobs end.", group="Problem", metavar="TIME"
         ),
     ] = None
-    costs: _Costs = None
+    costs: Annotated[
+        str | None,
+        Option("Table of layer costs, as edgetune schedule profile writes it.", group="Files", metavar="FILE"),
+    ] = None
     prepared: Annotated[
         str | None, Option("Folder of prepared networks. Default: a cache.", group="Files", metavar="DIR")
     ] = None
@@ -57,9 +53,6 @@ class ScheduleOptions:
     swap: Annotated[
         str | float | None,
         Option("Swap space besides the memory; 0 for none. Default: the machine's.", group="Where", metavar="SIZE"),
-    ] = None
-    safety: Annotated[
-        float | None, Option("Multiply measured layer costs by FACTOR. Default: 1.1.", metavar="FACTOR")
     ] = None
     output: Annotated[
         str | None, Option("File of the timeline. Default: timeline.parquet.", ("-o", "--output"), "Files", "FILE")
@@ -92,15 +85,8 @@ class LayerProfileOptions:
         str | None,
         Option("Table of layer costs. Default: a pipe, else costs.parquet.", ("-o", "--output"), "Files", "FILE"),
     ] = None
-    target_ci: Annotated[
-        str | float, Option("Stop when a median is known this well (95 % interval), or after 1 s.", metavar="SHARE")
-    ] = "5%"
     repeats: Annotated[int | None, Option("Take exactly N samples instead.", metavar="N", least=1, most=10_000)] = None
     cold: Annotated[bool, Option("Also time loads from storage, with an empty page cache.", ("--cold",))] = False
-    whole: Annotated[
-        bool, Option("Also measure whole networks, in the two forms that policy bulk runs.", ("--whole",))
-    ] = False
-    layer_timeout: Annotated[str | float, Option("Stop measuring a layer after this time.", metavar="TIME")] = "5m"
     prepared: _Prepared = None
     seed: options.Seed = 0
     force: options.Force = False

@@ -3,27 +3,28 @@
 The schedule that a policy follows which plans ahead, made before a run.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
-from edgetune.artifacts.jobs import MOST_WORKERS, Job, Jobs
+from edgetune.artifacts.jobs import MOST_WORKERS, Jobs
 from edgetune.choices import choose
 from edgetune.errors import InputError
 from edgetune.processes.user_folders import prepared_folder
 from edgetune.stages.schedule.best_schedule import best_schedule, require_ortools
-from edgetune.stages.schedule.costs import SAFETY, Host, with_safety, with_times_of
-from edgetune.stages.schedule.jobs import check_tasks, live_jobs, requests_of
+from edgetune.stages.schedule.costs import Host, with_safety
+from edgetune.stages.schedule.jobs import check_tasks, requests_of
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem
 from edgetune.stages.schedule.policies import PolicyChoice, choose_policies
 from edgetune.stages.schedule.requests import Request
-from edgetune.units import NS, format_bytes, parse_bytes, parse_time_s
+from edgetune.stages.schedule.tasks import Machine
+from edgetune.units import format_bytes, parse_bytes, parse_time_s
 from edgetune.workflows.figures import check_plot
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import Reporter, reporting_saved
-from edgetune.workflows.schedule.networks import JobNetwork, Scenario, known_networks, read_located_jobs
+from edgetune.workflows.schedule.networks import Scenario, known_networks, read_located_jobs
 from edgetune.workflows.schedule.options import LIMITS, ScheduleOptions
 
 _MOST_BYTES = 1 << 50
@@ -44,9 +45,7 @@ class SchedulePlan:
         workers: Number of parallel tasks.
         seed: Seed of random arrivals.
         until_s: End of arrivals, s; ``None`` if jobs end by themselves.
-        safety: Safety factor of the runtime on bytes and times of layers.
         plan_within_s: Time limit of the search for the best schedule, for a policy that follows one, s.
-        live: The job whose arrivals are lines of standard input; ``None`` without one.
         target: The output of the timeline.
     """
 
@@ -59,30 +58,23 @@ class SchedulePlan:
     workers: int
     seed: int
     until_s: float | None
-    safety: float
     plan_within_s: float
-    live: Job | None
     target: Target
-
-    @property
-    def known(self) -> Sequence[JobNetwork]:
-        """The networks."""
-        return self.scenario.known
 
     @property
     def networks(self) -> dict[str, LayeredNetwork]:
         """The networks as measured, by name."""
-        return {each.network.name: each.network for each in self.known}
+        return {each.network.name: each.network for each in self.scenario.known}
 
     @property
     def believed(self) -> dict[str, LayeredNetwork]:
         """The networks with the runtime's safety margin, by name."""
-        return {each.network.name: with_safety(each.network, self.safety) for each in self.known}
+        return {each.network.name: with_safety(each.network) for each in self.scenario.known}
 
     @property
     def host(self) -> Host:
-        """See ``Scenario.host_for``."""
-        return self.scenario.host_for(self.workers)
+        """The machine that measured the layers; only its cores, else as many as workers, where it is unknown."""
+        return self.scenario.host or Host(Machine(cores=self.scenario.cores or self.workers))
 
     def requests(self, turn: int) -> tuple[Request, ...]:
         """Return the requests of a turn, which are the same for every policy."""
@@ -101,17 +93,24 @@ def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
         DeviceError: ONNX Runtime is missing, or OR-Tools where a policy needs it.
     """
     jobs = read_located_jobs(opts.jobs)
-    policies = choose_policies(opts.policy or jobs.policy, opts.variant)
-    if any(each.policy.plans_ahead for each in policies):
+    policies = choose_policies(opts.policy or jobs.policy)
+    if ahead := [each.words for each in policies if each.policy.plans_ahead]:
+        if not opts.simulate:
+            raise InputError(f"policy {ahead[0]} is simulated only", "add --simulate, or name reuse")
         require_ortools()
     choose(opts.limit, LIMITS, what="limit")
-    limit_bytes, safety = memory_limit_bytes(opts.memory, opts.jobs, jobs), _safety(opts)
+    limit_bytes = jobs.memory_bytes if opts.memory is None else parse_bytes(opts.memory, what="--memory")
+    if limit_bytes is None:
+        hint = "add --memory 512MiB, or write memory: 512MiB into it"
+        raise InputError(f"{opts.jobs} has no memory budget", hint)
     if limit_bytes > _MOST_BYTES:
         raise InputError(f"the memory budget is {format_bytes(limit_bytes)}, which no machine has", "e.g. 512MiB")
-    swap_bytes = _swap_bytes(opts)
+    swap_bytes = None
+    if opts.swap is not None:
+        none = str(opts.swap).strip() in ("0", "0.0", "none")
+        swap_bytes = 0 if none else parse_bytes(opts.swap, what="--swap")
     plan_within_s = parse_time_s(opts.time_limit, what="--time-limit")
     until_s = None if opts.duration is None else parse_time_s(opts.duration, what="--duration")
-    live = _live(opts, jobs, len(policies))
     check_plot(opts.plot, opts.view, "timeline")
     target = _target(opts, jobs, reporter)
     folder = Path(opts.prepared) if opts.prepared is not None else prepared_folder()
@@ -119,77 +118,12 @@ def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
         scenario = known_networks(
             jobs, opts.costs, folder, simulate=opts.simulate, limit_bytes=limit_bytes, reporter=reporter
         )
-    if live is None:
-        _check_times(policies, scenario)
     seed, workers = jobs.seed if opts.seed is None else opts.seed, opts.workers or jobs.workers
     if workers > MOST_WORKERS:
         raise InputError(f"there are to be {workers} workers, at most {MOST_WORKERS} can be", "e.g. 2")
     return SchedulePlan(
-        opts, jobs, scenario, policies, limit_bytes, swap_bytes, workers, seed, until_s, safety, plan_within_s, live,
-        target,
+        opts, jobs, scenario, policies, limit_bytes, swap_bytes, workers, seed, until_s, plan_within_s, target,
     )  # fmt: skip
-
-
-def _check_times(policies: Sequence[PolicyChoice], scenario: Scenario) -> None:
-    """Check that the times of layers are known where a policy plans with them.
-
-    Raises:
-        InputError: they are not.
-    """
-    ahead = [each.words for each in policies if each.policy.plans_ahead]
-    untimed = [each.network.name for each in scenario.known if not each.timed]
-    if ahead and untimed:
-        raise InputError(
-            f"policy {ahead[0]} plans with the times of layers, and those of {untimed[0]} were not measured",
-            "edgetune schedule profile FOLDER -o costs.parquet, then --costs costs.parquet",
-        )
-
-
-def memory_limit_bytes(words: str | float | None, file: str, jobs: Jobs) -> int:
-    """Return the memory limit of jobs: that of ``--memory``, else that of their file.
-
-    Raises:
-        InputError: neither has a limit, or it is not a size.
-    """
-    limit_bytes = jobs.memory_bytes if words is None else parse_bytes(words, what="--memory")
-    if limit_bytes is None:
-        raise InputError(f"{file} has no memory budget", "add --memory 512MiB, or write memory: 512MiB into it")
-    return limit_bytes
-
-
-def _live(opts: ScheduleOptions, jobs: Jobs, policies: int) -> Job | None:
-    """Return the job whose arrivals are lines of standard input, which is read once and in real time.
-
-    Raises:
-        InputError: several turns or jobs would read it, it carries the jobs, or the run is simulated.
-    """
-    live = live_jobs(jobs.jobs)
-    if not live:
-        return None
-    if opts.jobs == "-":
-        message = f"standard input cannot be both the jobs and the requests of {live[0].name}"
-        raise InputError(message, "give the jobs as a file")
-    if opts.simulate:
-        message = f"requests of {live[0].name} come line by line in real time, and a simulation has none"
-        raise InputError(message, "write arrivals: trace:FILE")
-    if policies * opts.turns > 1:
-        message = f"standard input is read once, and {policies * opts.turns} turns are to answer it"
-        raise InputError(message, "name one policy and one turn, or write arrivals: trace:FILE")
-    return live[0]
-
-
-def _safety(opts: ScheduleOptions) -> float:
-    safety = SAFETY if opts.safety is None else opts.safety
-    if not 1 <= safety < float("inf"):
-        hint = "layers are taken for so many times their measure, e.g. 1.1; 1 trusts it"
-        raise InputError(f"--safety is {safety:g}", hint)
-    return safety
-
-
-def _swap_bytes(opts: ScheduleOptions) -> int | None:
-    if opts.swap is None:
-        return None
-    return 0 if str(opts.swap).strip() in ("0", "0.0", "none") else parse_bytes(opts.swap, what="--swap")
 
 
 def _target(opts: ScheduleOptions, jobs: Jobs, reporter: Reporter) -> Target:
@@ -221,15 +155,7 @@ def planned(plan: SchedulePlan, policy: PolicyChoice, requests: Sequence[Request
     Raises:
         DeviceError: OR-Tools is missing.
     """
-    networks = {name: with_times_of(each, plan.networks[name]) for name, each in plan.believed.items()}
+    networks = {name: with_safety(each, times=False) for name, each in plan.networks.items()}
     case = SchedulingProblem(networks, requests, budget_bytes, plan.workers, cores=plan.scenario.cores)
     objective = cast("Objective", policy.options.get("variant", "response"))
     return best_schedule(case, objective, plan.host.machine, limit_s=plan.plan_within_s)
-
-
-def plan_figures(found: LayerSchedule) -> Mapping[str, Any]:
-    """Return the figures of a schedule for the header of the timeline."""
-    return {
-        "objective": found.objective, "value_s": found.value_ns / NS, "bound_s": found.bound_ns / NS,
-        "proved": found.proved, "took_s": found.took_s,
-    }  # fmt: skip

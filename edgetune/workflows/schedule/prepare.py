@@ -5,7 +5,7 @@ Measures the layers of prepared networks: ``edgetune schedule profile``.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ from edgetune.artifacts.layer_costs import KIND, VERSION, LayerCostRow, LayerCos
 from edgetune.choices import choose
 from edgetune.errors import InputError
 from edgetune.processes.user_folders import prepared_folder
-from edgetune.stages.schedule.costs import LayerOptions, measure_machine, measure_network
+from edgetune.stages.schedule.costs import LayerOptions, measure_machine, measure_network, network_of
+from edgetune.stages.schedule.network import least_budget_bytes
 from edgetune.stats import StoppingRule
-from edgetune.units import format_si, parse_bytes, parse_share, parse_time_s
+from edgetune.units import format_duration, format_si, parse_bytes
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.load_warning import warn_of_host_load
 from edgetune.workflows.output import Target, check_outputs, choose_target
@@ -35,28 +36,8 @@ COPIES = 3
 """The weights are stored by layer and in two forms of the whole network."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedFolder:
-    """A network to prepare.
-
-    Args:
-        network: Its name.
-        folder: Its folder.
-        weight_bytes: Size of all its weights.
-    """
-
-    network: str
-    folder: Path
-    weight_bytes: int
-
-    @property
-    def disk_bytes(self) -> int:
-        """Approximate size of the folder."""
-        return COPIES * self.weight_bytes
-
-
-def prepare(opts: PreparationOptions, reporter: Reporter) -> list[Prepared]:
-    """Split every network that is not prepared yet, and return all.
+def prepare(opts: PreparationOptions, reporter: Reporter) -> list[dict[str, Any]]:
+    """Split every network that is not prepared yet, and return the figures of all.
 
     Raises:
         InputError: an option is invalid, or a network cannot be split.
@@ -65,19 +46,27 @@ def prepare(opts: PreparationOptions, reporter: Reporter) -> list[Prepared]:
     chosen = _chosen(opts, reporter)
     kept = f"networks prepared by now are in {opts.output}, and the same command goes on"
     with reporting_saved(reporter, lambda: kept):
-        return [_prepared(workload, rules, opts, reporter) for workload, rules in chosen]
-
-
-def plan_preparation(opts: PreparationOptions, reporter: Reporter) -> list[PlannedFolder]:
-    """Return the folders to write."""
+        found = [_prepared(workload, rules, opts, reporter) for workload, rules in chosen]
     return [
-        PlannedFolder(
-            each.name,
-            Path(opts.output) / each.name,
-            planned_weight_bytes(each, batch_size=rules.batch_size, dimensions=rules.dimensions),
-        )
-        for each, rules in _chosen(opts, reporter)
-    ]
+        {
+            "network": each.network, "folder": str(each.folder), "layers": len(each.layers),
+            "weight_bytes": each.weight_bytes,
+            "largest_layer_bytes": max(layer.weight_bytes for layer in each.layers),
+            "least_budget_bytes": least_budget_bytes(network_of(each)), "difference": each.difference,
+            "check_peak_bytes": each.check_peak_bytes,
+        }
+        for each in found
+    ]  # fmt: skip
+
+
+def plan_preparation(opts: PreparationOptions, reporter: Reporter) -> list[dict[str, Any]]:
+    """Return the folders to write, with the size of their weights, which are stored ``COPIES`` times."""
+    found = []
+    for each, rules in _chosen(opts, reporter):
+        size_bytes = planned_weight_bytes(each, batch_size=rules.batch_size, dimensions=rules.dimensions)
+        sizes = {"weight_bytes": size_bytes, "disk_bytes": COPIES * size_bytes}
+        found.append({"network": each.name, "folder": str(Path(opts.output) / each.name), **sizes})
+    return found
 
 
 def _chosen(opts: PreparationOptions, reporter: Reporter) -> list[tuple[Workload, PrepareOptions]]:
@@ -140,6 +129,8 @@ def _prepared(workload: Workload, rules: PrepareOptions, opts: PreparationOption
 
 
 _DEFAULT_NAME = "costs.parquet"
+_TARGET_CI = 0.05
+"""Sampling stops when the median is known this well (95 % interval), or after a second."""
 _MOST_SAMPLES = 50
 """Of a figure whose interval stays wide: a busy machine, on which more would not help."""
 
@@ -163,24 +154,23 @@ def profile_layers(opts: LayerProfileOptions, reporter: Reporter) -> tuple[Layer
     return costs, target
 
 
-def plan_layer_profile(opts: LayerProfileOptions, reporter: Reporter) -> tuple[list[Prepared], LayerOptions, int]:
-    """Return the networks to measure, the measuring options, and the number of figures."""
+def plan_layer_profile(opts: LayerProfileOptions, reporter: Reporter) -> tuple[dict[str, Any], list[str]]:
+    """Return the networks to measure, the number of figures and the most time this takes; and the same in words."""
     rules = _layer_options(opts)
     networks = _opened(opts, reporter)
     loads = 2 if rules.cold else 1
     figures = sum(1 + loads * bool(each.weights) for network in networks for each in network.layers)
-    return networks, rules, figures + loads * sum(len(network.whole) for network in networks) * rules.whole
+    named = [{"network": each.network, "layers": len(each.layers)} for each in networks]
+    layers, longest_s = sum(len(each.layers) for each in networks), figures * rules.longest_s
+    long = "as long as the samples take" if rules.rule.fixed else f"{format_duration(longest_s)} or less"
+    words = [*(f"{each['network']}: {each['layers']} layers" for each in named),
+             f"{figures} figures of {layers} layers; time {long}"]  # fmt: skip
+    return {"networks": named, "layers": layers, "figures": figures, "longest_s": longest_s}, words
 
 
 def _layer_options(opts: LayerProfileOptions) -> LayerOptions:
-    target = parse_share(opts.target_ci, what="--target-ci")
-    timeout_s = parse_time_s(opts.layer_timeout, what="--layer-timeout")
-    if not 0 < target < 1:
-        raise InputError(f"--target-ci is {opts.target_ci}", "a share above 0 and below 100 %, e.g. 5%")
-    if timeout_s <= 0:
-        raise InputError(f"--layer-timeout is {opts.layer_timeout}", "e.g. 5m")
-    rule = StoppingRule(target=target, maximum=_MOST_SAMPLES, fixed=opts.repeats)
-    return LayerOptions(rule, timeout_s=timeout_s, cold=opts.cold, whole=opts.whole, seed=opts.seed)
+    rule = StoppingRule(target=_TARGET_CI, maximum=_MOST_SAMPLES, fixed=opts.repeats)
+    return LayerOptions(rule, cold=opts.cold, seed=opts.seed)
 
 
 def _opened(opts: LayerProfileOptions, reporter: Reporter) -> list[Prepared]:
@@ -214,7 +204,7 @@ def _opened(opts: LayerProfileOptions, reporter: Reporter) -> list[Prepared]:
 
 def _measure(networks: Sequence[Prepared], rules: LayerOptions, reporter: Reporter) -> LayerCosts:
     rows: list[LayerCostRow] = []
-    total = sum(len(network.layers) + len(network.whole) * rules.whole for network in networks)
+    total = sum(len(network.layers) for network in networks)
     with _watched(total, reporter) as on_layer:
         for network in networks:
             rows += measure_network(network, rules, on_layer)

@@ -24,7 +24,7 @@ from edgetune.plotting.style import (
     time_unit,
 )
 from edgetune.serving.requests import latencies_s
-from edgetune.stages.interleave.figures.chosen import tenants_of, written
+from edgetune.stages.interleave.figures.timeline import tenants_of, written
 from edgetune.stages.interleave.summary import EngineSummary, summarise
 from edgetune.units import format_si
 

@@ -15,8 +15,8 @@ from edgetune import limits
 from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
-from edgetune.plotting.gantt import first_turn, name_rows, zoom_time
-from edgetune.plotting.labels import legend_beside, note_left_out, set_title, title_of
+from edgetune.plotting.gantt import first_turn, name_rows, turn_notes, zoom_time
+from edgetune.plotting.labels import legend_beside, name_in_lines, note_left_out, set_title, title_of
 from edgetune.plotting.style import (
     BLACK,
     BLUE,
@@ -31,7 +31,6 @@ from edgetune.plotting.style import (
     spread_out,
     time_unit,
 )
-from edgetune.stages.interleave.figures.chosen import left_out, tenants_of, written
 from edgetune.stages.interleave.power import minibatches
 from edgetune.stages.interleave.summary import latency_budget_s, violated
 from edgetune.stats import percentile
@@ -82,7 +81,8 @@ def timeline_figure(run: Run, *, engine: str | None = None) -> Figure:
         set_title(grid[0], title_of(run.header, f"{rows[0].engine} over time"))
         legend_beside(figure, grid)
         crowd = [f"tenants not drawn: {', '.join(more)} (--view latency compares all)"] if more else []
-        note_left_out(figure, [*crowd, *left_out(run, rows, "timeline")])
+        remedy = "--view timeline:ENGINE draws one, --view latency compares all"
+        note_left_out(figure, [*crowd, *turn_notes(run.rows, rows, "engine", remedy)])
     return figure
 
 
@@ -180,7 +180,8 @@ def _draw_latency(axes: Any, rows: Sequence[RunRow], scale: _Time) -> None:
     lost = [row for row in rows if row.status != "ok"]
 
     def plot(each: Sequence[RunRow], label: str, **style: Any) -> None:
-        (marks,) = axes.plot(*_spots(each, scale, factor), linestyle="none", label=label, **style)
+        times = [scale.of(row.arrived_s or 0.0) for row in each]
+        (marks,) = axes.plot(times, [factor * _wait_s(row) for row in each], linestyle="none", label=label, **style)
         name_rows(marks, [_words(row) for row in each])
 
     if len(good) > _MANY:
@@ -213,11 +214,6 @@ def _words(row: RunRow) -> str:
         together = "" if row.samples is None else f", {row.samples} together"
         parts.append(f"of these {format_si(row.finished_s - row.started_s, 's')} in its minibatch{together}")
     return "\n".join(parts)
-
-
-def _spots(rows: Sequence[RunRow], scale: _Time, factor: float) -> tuple[list[float], list[float]]:
-    times = [scale.of(row.arrived_s or 0.0) for row in rows]
-    return times, [factor * _wait_s(row) for row in rows]
 
 
 def _worst(rows: Sequence[RunRow], scale: _Time) -> list[RunRow]:
@@ -292,3 +288,16 @@ def _draw_changes(axes: Any, rows: Sequence[RunRow], scale: _Time, *, labels: bo
     for row in rows:
         if row.event in ("plan", "mode") and row.started_s is None and row.finished_s > 0:
             axes.axvline(scale.of(row.finished_s), zorder=0.4, **style)
+
+
+_NAME_CHARACTERS = 24
+
+
+def written(tenant: str) -> str:
+    """Return a tenant's name as a figure shows it: as it is, in lines of bounded length; ``$`` starts no formula."""
+    return name_in_lines(tenant, _NAME_CHARACTERS)
+
+
+def tenants_of(rows: Sequence[RunRow], event: str) -> list[str]:
+    """Return the names of the tenants that have rows of this event, sorted."""
+    return sorted({row.tenant or "" for row in rows if row.event == event})

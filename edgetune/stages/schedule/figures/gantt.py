@@ -5,8 +5,8 @@
     memory    - - - - - - - - - - - - - - - - -  budget
               ___/----\\____/-------\\__________
 
-Bars have the colour of their network; loads are pale and hatched. Of a long run a part from its middle is drawn. Bars
-that would be narrower than a line are drawn as one with their neighbours, and of held memory the most is drawn.
+Bars have the colour of their network; loads are pale and hatched. Bars that would be narrower than a line are drawn as
+one with their neighbours, and of held memory the most is drawn.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,20 +46,11 @@ def colours_of(timeline: Timeline) -> dict[str, str]:
     return {name: known[place % len(known)] for place, name in enumerate(names)}
 
 
-def written(name: str) -> str:
-    """Return a name as a figure shows it: in lines of bounded length; ``$`` starts no formula."""
-    return name_in_lines(name, _NAME_CHARACTERS)
-
-
 _HATCHED = 1 / 120
 """Width from which hatching can be seen as such."""
 _PALE = 0.62
 """Share of a colour's distance to white by which a load is paler."""
 _MIB = 2.0**20
-_MOST_BARS = 400
-"""Above which a figure would be stripes, so that a part of the time is drawn."""
-_PART_BARS = 160
-"""Bars of a part: about one in every twentieth of an inch."""
 
 
 TaskKind = tuple[str, str, bool]
@@ -74,8 +65,7 @@ def gantt_figure(
     Args:
         timeline: The timeline.
         policy: The policy; ``None`` takes all, one below the other.
-        from_s, to_s: Which part of it, s since the turn began. Without both, all of a short run, else some of its
-            middle.
+        from_s, to_s: Which part of it, s since the turn began.
 
     Raises:
         InputError: the timeline lacks the policy, or no task ran in that part.
@@ -127,11 +117,7 @@ def _turn(timeline: Timeline, policy: str | None, from_s: float | None, to_s: fl
     whole_s = max(row.finished_s for row in rows) if killed is None else 1.02 * killed[0] or 1e-3
     span = Span(from_s or 0.0, whole_s if to_s is None else to_s)
     place_of = {id(row): place for place, row in enumerate(timeline.rows)}
-    bars = bars_of(rows, span, place_of)
-    if len(bars) > _MOST_BARS and from_s is to_s is None:
-        span = middle_of(bars)
-        bars = bars_of(rows, span, place_of)
-    return _Turn(rows, bars, span, whole_s, killed)
+    return _Turn(rows, bars_of(rows, span, place_of), span, whole_s, killed)
 
 
 def _draw_turn(above: Any, below: Any, turn: _Turn, timeline: Timeline, *, first: bool) -> None:
@@ -176,13 +162,6 @@ def bars_of(
     return thinned(merged(bars, span), span)
 
 
-def middle_of(bars: Sequence[Bar[TaskKind]]) -> Span:
-    """Return the part of the time in which the bars in the middle are."""
-    first = max(len(bars) - _PART_BARS, 0) // 2
-    some = sorted(bars, key=lambda bar: bar.start_s)[first : first + _PART_BARS]
-    return Span(some[0].start_s, max(bar.end_s for bar in some))
-
-
 def _draw_bars(axes: Any, bars: Sequence[Bar[TaskKind]], colours: dict[str, str], span: Span) -> None:
     factor, _ = span.unit
     hatched_s = _HATCHED * (span.end_s - span.begin_s)
@@ -200,7 +179,7 @@ def _draw_bars(axes: Any, bars: Sequence[Bar[TaskKind]], colours: dict[str, str]
 
     draw_bars(axes, bars, factor, place=lambda worker: -worker, style=style)
     for network in sorted({bar.kind[1] for bar in bars}):
-        axes.barh([0], [0], color=colours[network], label=written(network))
+        axes.barh([0], [0], color=colours[network], label=name_in_lines(network, _NAME_CHARACTERS))
     if any(event == "load" for event, *_ in (bar.kind for bar in bars)):
         axes.barh([0], [0], facecolor="white", edgecolor=BLACK, hatch="////", linewidth=0.5, label="load")
     if any(bar.kind[2] for bar in bars):
@@ -221,7 +200,11 @@ def _pale(colour: str) -> tuple[float, ...]:
 
 def _draw_memory(axes: Any, turn: _Turn, limit_bytes: int | None) -> None:
     rows, span, (factor, _) = turn.rows, turn.span, turn.span.unit
-    held = [(_since_s(row), row.held_bytes) for row in rows if row.held_bytes is not None]
+    held = [
+        (row.finished_s if row.started_s is None or row.event == "unload" else row.started_s, row.held_bytes)
+        for row in rows
+        if row.held_bytes is not None
+    ]
     resident = [(row.finished_s, row.resident_bytes) for row in rows if row.resident_bytes is not None]
     swapped = [(row.finished_s, row.swap_bytes) for row in rows if row.swap_bytes]
     budget = [(row.finished_s, row.budget_bytes) for row in rows if row.budget_bytes is not None]
@@ -247,11 +230,6 @@ def _draw_memory(axes: Any, turn: _Turn, limit_bytes: int | None) -> None:
                   linestyle="none", clip_on=False, zorder=4, label="held when killed")  # fmt: skip
     axes.set_ylim(0, 1.12 * highest or 1.0)
     axes.set_ylabel("memory (MiB)")
-
-
-def _since_s(row: TimelineRow) -> float:
-    """Return since when what a row says is held was held, s."""
-    return row.finished_s if row.started_s is None or row.event == "unload" else row.started_s
 
 
 def highest_per_slot(points: Sequence[tuple[float, int]], span: Span) -> list[tuple[float, int]]:

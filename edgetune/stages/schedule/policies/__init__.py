@@ -61,25 +61,19 @@ class PolicyChoice:
         return self.policy(**self.options, **more)
 
 
-def choose_policies(words: str, variant: str | None = None) -> list[PolicyChoice]:
+def choose_policies(words: str) -> list[PolicyChoice]:
     """Return the policies of a list in words.
 
     Args:
         words: Separated by commas; ``NAME:VARIANT`` for one of the variants of a policy, or one of the forms of whole
             networks for a policy that takes networks whole: ``default`` (ONNX Runtime as it comes) or ``external``
             (weights in a file of their own, mapped and not packed).
-        variant: For those that have it and do not say.
 
     Raises:
         InputError: there is no such policy or variant, or one is named twice.
     """
-    found = [_chosen(word.strip(), variant) for word in words.split(",")]
-    if variant is not None and not any(variant in each.words.partition(":")[2] for each in found):
-        raise InputError(
-            f"--variant {variant}: no policy of {words} has this variant", "e.g. --policy masa --variant code"
-        )
-    named = [each.words for each in found]
-    if len(set(named)) < len(named):
+    found = [_chosen(word.strip()) for word in words.split(",")]
+    if len({each.words for each in found}) < len(found):
         raise InputError(f"--policy names one twice: {words}", "name it once; --turns runs it more often")
     return found
 
@@ -90,15 +84,13 @@ def make_policy(words: str) -> SchedulePolicy:
     Raises:
         InputError: there is no such policy, or it has no such variant.
     """
-    return _chosen(words, None).make()
+    return _chosen(words).make()
 
 
-def _chosen(word: str, variant: str | None) -> PolicyChoice:
+def _chosen(word: str) -> PolicyChoice:
     name, _, asked = word.partition(":")
     policy = POLICIES.find(name)
     known: Sequence[str] = FORMS if policy.whole else policy.variants
-    if not asked and variant is not None and variant in known:
-        asked, word = variant, f"{name}:{variant}"
     if asked:
         if not known:
             raise InputError(f"policy {name} has no variants, so that there is no {word!r}", f"write {name}")

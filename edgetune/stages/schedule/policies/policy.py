@@ -29,8 +29,6 @@ class SchedulePolicy:
     """The values of its argument ``variant``, the default first; none where it has no such argument."""
     plans_ahead: ClassVar[bool] = False
     """Whether its argument ``plan`` can be a plan that knows requests to come, which there is on a clock only."""
-    again_ns: int | None = None
-    """When it is to be asked again though nothing has happened, ns; ``None``: only once something has."""
     overcommits: bool = False
     """Whether tasks may begin that do not fit into free memory (``masa:code``, ``deepeye:greedy``)."""
 

@@ -37,8 +37,7 @@ class Reuse(SchedulePolicy):
 
     *Safety.* An execution begins only if all requests that have begun can still finish one after another
     (``can_all_finish``), and a task of another network only if the one in service keeps the memory that it needs to go
-    on. So there is no deadlock, and no need to exceed the budget: only a budget that shrank below what has been
-    computed can make the policy do so, and then one task at a time.
+    on. So there is no deadlock, and no need to exceed the budget.
     """
 
     name = "reuse"
@@ -63,11 +62,6 @@ class Reuse(SchedulePolicy):
 
     def _choose(self, view: View) -> LayerTask | None:
         self._request_order.update(view)
-        if view.free_bytes < 0:
-            uses = NextUse(self._request_order.order(view), self._request_order.groups, view)
-            leaving = uses.leaving(view.unloads(), 1, -1.0)
-            if leaving:
-                return leaving[0]
         if not view.idle_workers or not view.requests:
             return None
         order = self._request_order.order(view)
