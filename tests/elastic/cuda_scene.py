@@ -13,7 +13,6 @@ from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
 from edgetune.stages.elastic.cuda.blocks import DELAY_KERNEL, TIMER_KERNEL
 from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.context import Context, open_context
-from edgetune.stages.elastic.cuda.driver import Driver
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import (
@@ -32,6 +31,7 @@ from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.sample_launches import FORWARD, CpuLaunch
 from edgetune.stages.elastic.view import Launch, LaunchEvent
 from edgetune.testing.fake_jetson import FakeClock
+from edgetune.workloads.cuda_driver import Driver
 from fakes.cuda_driver import FakeCuda, fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel, FakeLaunch, FakeMemory
 from fakes.cuda_state import ticking

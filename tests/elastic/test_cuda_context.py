@@ -8,10 +8,10 @@ from cuda_scene import BUILD, VALUES, Machine, launch, moments, network, task
 
 from edgetune.errors import DeviceError
 from edgetune.stages.elastic.cuda.building import green_context, part_of, why_not_green
-from edgetune.stages.elastic.cuda.context import open_context
-from edgetune.stages.elastic.cuda.driver import Driver, KernelFailedError, NotOfferedError
+from edgetune.stages.elastic.cuda.context import WITHOUT, open_context
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.testing.fake_jetson import FakeClock
+from edgetune.workloads.cuda_driver import Driver, KernelFailedError, NotOfferedError
 from fakes.cuda_driver import FakeCuda, fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
@@ -126,7 +126,7 @@ def fake(**more) -> FakeCuda:
 
 def test_no_driver_at_all() -> None:
     with pytest.raises(DeviceError, match=r"no NVIDIA driver on this machine: .*libcuda\.so\.1") as caught:
-        Driver(fake(fails_with=None))
+        Driver(fake(fails_with=None), WITHOUT)
     assert "simulate" in caught.value.hint
 
 
@@ -141,7 +141,7 @@ def test_no_driver_at_all() -> None:
 )
 def test_a_driver_that_does_not_start_says_why(code: int, words: str, hint: str) -> None:
     with pytest.raises(DeviceError, match=words) as caught:
-        Driver(fake(fails_with=code))
+        Driver(fake(fails_with=code), WITHOUT)
     assert hint in caught.value.hint
 
 

@@ -45,6 +45,11 @@ class CudaWork(CudaState):
                 handle.alive = False
 
     @answers(0)
+    def cuMemcpyHtoD(self, dstDevice: Any, srcHost: int, ByteCount: int) -> None:
+        """Copy from an address of the host."""
+        self._memory(dstDevice, ByteCount)[:] = bytearray(ctypes.string_at(srcHost, ByteCount))
+
+    @answers(0)
     def cuMemcpyHtoDAsync(self, dstDevice: Any, srcHost: bytes, ByteCount: int, hStream: Handle) -> None:
         """Copy to the GPU: pageable bytes are read now and arrive in the order of the stream."""
         target = self._memory(dstDevice, ByteCount)
@@ -186,6 +191,11 @@ class CudaWork(CudaState):
     def cuStreamDestroy(self, hStream: Handle) -> None:
         """Destroy a stream; its work continues."""
         self._destroy(hStream, "stream")
+
+    @answers(0)
+    def cuStreamSynchronize(self, hStream: Handle) -> None:
+        """Wait for the work of a stream."""
+        self._wait(self._of(hStream, "stream").tail_ns)
 
     @answers(0)
     def cuStreamWaitEvent(self, hStream: Handle, hEvent: Handle, Flags: int) -> None:

@@ -1,19 +1,17 @@
 """Tries elastic kernels with sample launches, in an interpreter on the CPU and on a GPU."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from edgetune.choices import nearest
 from edgetune.devices.cpu import usable_cpus
-from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.errors import EdgetuneError, InputError
 from edgetune.processes.worker_pool import worker_pool
 from edgetune.stages.elastic import cpu_equivalence
 from edgetune.stages.elastic.cpu_equivalence import Verdict
 from edgetune.stages.elastic.cuda import context as cuda_context
-from edgetune.stages.elastic.cuda import driver, gpu_equivalence
+from edgetune.stages.elastic.cuda import gpu_equivalence
 from edgetune.stages.elastic.cuda.building import load_forms
-from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.kernel import CudaKernel, TransformResult
 from edgetune.stages.elastic.ptx import interpreter
 from edgetune.stages.elastic.ptx.decode import UnknownInstructionError
@@ -21,6 +19,7 @@ from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.sample_launches import HINT, SampleLaunch, guessed_launch, sample_launches_in
 from edgetune.workflows.kernels.gpu import gpu_index
 from edgetune.workflows.reporting import Reporter
+from edgetune.workloads.cuda_driver import load_driver
 
 CPU = "CPU"
 CHECK_WITHOUT = "without --device the check runs on the CPU"
@@ -142,7 +141,7 @@ def tried_on_gpu(
         InputError: the device is no NVIDIA GPU.
         DeviceError: cuda-bindings, the driver or the GPU is missing.
     """
-    with _opened(device) as context:
+    with cuda_context.open_context(load_driver(without=CHECK_WITHOUT), gpu_index(device)) as context:
         on_gpu = CheckResult(device, gpu=context.facts.gpu.name)
         reporter.info(f"checking on {device}, {on_gpu.gpu}")
         try:
@@ -164,14 +163,3 @@ def tried_on_gpu(
         verdicts = tuple((each, guesses.get(each.kernel)) for each in checked.verdicts)
         untried = {**launches.missing, **dict.fromkeys(endless, _NO_END), **checked.untried}
         return (on_cpu, replace(on_gpu, verdicts=verdicts, untried=untried))
-
-
-@contextmanager
-def _opened(device: str) -> Iterator[Context]:
-    """Open a GPU; where there is none, the hint says how to check without one."""
-    with ExitStack() as stack:
-        try:
-            context = stack.enter_context(cuda_context.open_context(driver.load_driver(), gpu_index(device)))
-        except DeviceError as error:
-            raise DeviceError(error.message, CHECK_WITHOUT if error.hint == driver.WITHOUT else error.hint) from None
-        yield context

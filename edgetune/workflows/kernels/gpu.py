@@ -16,8 +16,7 @@ from edgetune.stages.elastic.cuda import calibrate as launch_costs
 from edgetune.stages.elastic.cuda import gpu_session
 from edgetune.stages.elastic.cuda.building import build, why_not_green
 from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, costs_of, costs_path, write_costs
-from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.cuda.driver import WITHOUT
+from edgetune.stages.elastic.cuda.context import WITHOUT, Context
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.workflows.kernels.options import CalibrateOptions
 from edgetune.workflows.output import Target

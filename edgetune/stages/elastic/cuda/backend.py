@@ -23,12 +23,12 @@ from edgetune.errors import DeviceError, EdgetuneError
 from edgetune.stages.elastic.cuda.blocks import BlockRecords, EventTimes
 from edgetune.stages.elastic.cuda.building import part_of
 from edgetune.stages.elastic.cuda.context import HANG_S, Context
-from edgetune.stages.elastic.cuda.driver import KernelFailedError
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.gpu import GpuTask
 from edgetune.stages.elastic.kernel import NO_QUOTA
 from edgetune.stages.elastic.view import Launch, LaunchEvent
 from edgetune.units import NS
+from edgetune.workloads.cuda_driver import KernelFailedError
 
 _EARLY_NS = 200_000
 """No nap is taken this long before a deadline: sleeping is late by the kernel's timer slack of 50 us (prctl,

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.cuda.driver import Packed
+from edgetune.stages.elastic.cuda.context import Context, Packed
 from edgetune.stages.elastic.ptx.parse import parse
 from edgetune.stages.elastic.ptx.transform import edited
 from edgetune.stages.elastic.view import Launch, Residency

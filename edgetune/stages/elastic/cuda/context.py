@@ -4,23 +4,32 @@
         context.allocate(...) context.stream(...)   noted as they are made
                                                     freed, the last first; the primary context is released
 
-A context belongs to the thread that opened it; ``cuda.green`` makes one of a part of the GPU. Source: CUDA Driver API.
+A context belongs to the thread that opened it; ``building`` makes one of a part of the GPU. Source: CUDA Driver API.
+
+    pointers  [ . ][ . ][ . ][ . ]           arguments of a launch as ``cuLaunchKernel`` reads them, packed once
+                |    |    |    +--> {grid, block, first, count}     only these two numbers change from shard to shard
+                |    |    +-------> 7
+                |    +------------> address of a buffer
+                +-----------------> address of a buffer
 """
 
 import math
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from edgetune.errors import DeviceError
-from edgetune.stages.elastic.cuda.driver import NON_BLOCKING, Driver, KernelFailedError
-from edgetune.stages.elastic.gpu import Gpu
-from edgetune.units import NS
+import numpy as np
 
-_NAME_BYTES = 256
+from edgetune.errors import DeviceError
+from edgetune.stages.elastic import kernel
+from edgetune.stages.elastic.gpu import Gpu, Logical
+from edgetune.units import NS
+from edgetune.workloads.cuda_driver import NON_BLOCKING, Driver, KernelFailedError
+
+WITHOUT = "`edgetune schedule kernels simulate`, and `bench` without --device, need no GPU"
 HANG_S = 30.0
 """A kernel that takes longer counts as hanging: kernels of edge networks take milliseconds."""
 _SPIN_NS, _NAP_S = 2_000_000, 0.0001
@@ -258,9 +267,8 @@ def read_facts(driver: Driver, device: Any, index: int) -> GpuFacts:
     sm_count = read("MULTIPROCESSOR_COUNT")
     cores = CORES_PER_SM.get(capability, MOST_CORES)
     version = int(driver.call("cuDriverGetVersion"))  # 1000 x major + 10 x minor
-    name = driver.call("cuDeviceGetName", _NAME_BYTES, device).split(b"\0")[0].decode().strip()
     gpu = Gpu(
-        name=name,
+        name=driver.name_of(device),
         sm_count=sm_count,
         compute_capability="{}.{}".format(*capability),
         threads_per_sm=read("MAX_THREADS_PER_MULTIPROCESSOR"),
@@ -276,3 +284,61 @@ def read_facts(driver: Driver, device: Any, index: int) -> GpuFacts:
     )
     identifier = uuid.UUID(bytes=bytes(driver.call("cuDeviceGetUuid", device).bytes))
     return GpuFacts(index, f"GPU-{identifier}", f"{version // 1000}.{version % 1000 // 10}", gpu)
+
+
+_ALIGNED_BYTES = 16
+"""No parameter needs more (CUDA C++ Programming Guide, built-in vector types)."""
+_WORD_BYTES = 4
+_ADDRESS_BYTES = 8
+
+
+class Packed:
+    """Arguments of one form of one call.
+
+    Args:
+        values: The bytes of its own arguments.
+        logical: Of an elastic form, which takes its part of it; ``None`` of the original.
+        control: The address of the control words of a persistent form.
+        recorded: Whether it takes the address of block records behind everything else.
+    """
+
+    def __init__(
+        self, values: Sequence[bytes], logical: Logical | None, *, control: int | None = None, recorded: bool = False
+    ) -> None:
+        whole = list(values)
+        if logical is not None:
+            whole.append(kernel.packed(logical.grid, logical.block, 0, 0))
+        if control is not None:
+            whole.append(control.to_bytes(_ADDRESS_BYTES, "little"))
+        if recorded:
+            whole.append(bytes(_ADDRESS_BYTES))
+        self.sizes_bytes = tuple(len(value) for value in whole)
+        offsets = _offsets(self.sizes_bytes)
+        self._bytes = np.zeros(offsets[-1], np.uint8)
+        for offset, value in zip(offsets, whole, strict=False):  # the last offset is the end
+            self._bytes[offset : offset + len(value)] = np.frombuffer(value, np.uint8)
+        self._pointers = np.array([self._bytes.ctypes.data + offset for offset in offsets[:-1]], np.uint64)
+        self.address = int(self._pointers.ctypes.data)
+        """The address of the arguments for ``cuLaunchKernel``."""
+        part = offsets[len(values)]
+        self._part = None if logical is None else self._bytes[part : part + kernel.SIZE_BYTES].view(np.uint32)
+        self._records = self._bytes[offsets[-2] : offsets[-1]].view(np.uint64)[:1] if recorded else None
+
+    def set_part(self, first: int, count: int) -> None:
+        """Set the logical blocks; the original takes them all."""
+        if self._part is not None:
+            self._part[kernel.FIRST_OFFSET_BYTES // _WORD_BYTES] = first
+            self._part[kernel.COUNT_OFFSET_BYTES // _WORD_BYTES] = count
+
+    def set_records(self, address: int) -> None:
+        """Set the address of the block records; 0 for none."""
+        if self._records is not None:
+            self._records[0] = address
+
+
+def _offsets(sizes_bytes: Sequence[int]) -> list[int]:
+    """Return the offsets of values of these sizes, and behind them the end, all aligned."""
+    offsets = [0]
+    for size_bytes in sizes_bytes:
+        offsets.append(offsets[-1] + -(-size_bytes // _ALIGNED_BYTES) * _ALIGNED_BYTES)
+    return offsets

@@ -21,12 +21,12 @@ from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.elastic.cpu_equivalence import Verdict, different
 from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.cuda.driver import KernelFailedError
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.gpu import KernelSequence
 from edgetune.stages.elastic.kernel import NO_QUOTA, PER_THREAD, ElasticKernel, TransformResult
 from edgetune.stages.elastic.sample_launches import SampleLaunch
 from edgetune.stages.elastic.view import Launch
+from edgetune.workloads.cuda_driver import KernelFailedError
 
 SLICES = (1, 2, 7)
 """The whole, halves, and a number that does not divide powers of two."""

@@ -24,14 +24,14 @@ from edgetune.processes.families import without_collections
 from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
 from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, GlobalTimer, delay
 from edgetune.stages.elastic.cuda.building import Build, build, compiled_image, green_context
-from edgetune.stages.elastic.cuda.context import Context, open_context
-from edgetune.stages.elastic.cuda.driver import load_driver
+from edgetune.stages.elastic.cuda.context import WITHOUT, Context, open_context
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form
 from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, blocks_resident
 from edgetune.stages.elastic.mdtb.networks import values
 from edgetune.stages.elastic.view import Launch, Residency
 from edgetune.stats import median
+from edgetune.workloads.cuda_driver import load_driver
 
 DELAY_NS = 60_000
 """Queueing two events and two launches takes some 20 us on the host of an H100; boards take longer."""
@@ -294,7 +294,7 @@ def open_gpu_session(
     Raises:
         DeviceError: cuda-bindings, the driver or the GPU is missing, or a part of it is not available.
     """
-    driver = load_driver(module)
+    driver = load_driver(module, WITHOUT)
     with ExitStack() as stack:
         context = stack.enter_context(open_context(driver, index, now_ns=now_ns, sleep_s=sleep_s))
         if sm_count is not None:

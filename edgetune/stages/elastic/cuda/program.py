@@ -28,12 +28,12 @@ import numpy.typing as npt
 
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.elastic.cuda.building import Build
-from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.cuda.driver import NotOfferedError, Packed
+from edgetune.stages.elastic.cuda.context import Context, Packed
 from edgetune.stages.elastic.forms import Form
 from edgetune.stages.elastic.gpu import Call, KernelSequence, Logical, Pointer
 from edgetune.stages.elastic.kernel import CONTROL_BYTES, DONE_OFFSET_BYTES, NO_QUOTA, QUOTA_OFFSET_BYTES, Dim
 from edgetune.stages.elastic.view import Launch
+from edgetune.workloads.cuda_driver import NotOfferedError
 
 _STRIDE_BYTES = 16
 _AT_LEAST = 0
