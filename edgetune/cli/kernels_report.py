@@ -1,4 +1,4 @@
-"""Prints the results of ``edgetune schedule kernels transform``, ``shrink``, ``bench`` and ``calibrate``."""
+"""Prints the results of ``edgetune schedule kernels transform``, ``shrink`` and ``bench``."""
 
 import sys
 from collections import Counter
@@ -13,10 +13,9 @@ from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, WorkloadBenchm
 from edgetune.stages.elastic.bound import NOTE, describe_bound
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.kernel import explained, reasons
-from edgetune.stages.elastic.shrink import Shrunk
+from edgetune.stages.elastic.shrink import LAUNCHES, Shrunk
 from edgetune.units import format_bytes, format_duration, format_si
 from edgetune.workflows.kernels.bench import BenchFigures
-from edgetune.workflows.kernels.gpu import Calibrated
 from edgetune.workflows.kernels.options import TransformOptions
 from edgetune.workflows.kernels.shrink import KeptPieces
 from edgetune.workflows.kernels.transform import Transformed, check_row, document, guess_of
@@ -119,25 +118,6 @@ def _ratio(ratio: Ratio | None) -> str:
     return f"{ratio.value:.2f}{spread}"
 
 
-def report_costs(found: Calibrated, terminal: Terminal) -> None:
-    """Print the cost of launches on a GPU, and whether part of its multiprocessors can be used."""
-    costs, refused = found.costs, found.refused
-    if terminal.json:
-        answer({**asdict(costs), "parts": {"offered": refused is None, "why_not": refused}})
-        return
-    print_lines(
-        f"{costs.gpu}, {costs.sm_count} multiprocessors, CUDA {costs.cuda}: medians, with kernels that do nothing"
-    )
-    rows = [
-        ("end of a kernel until that of the next", costs.reaction_s, ""),
-        *((f"{count} launches until all are seen to be over", each_s, "") for count, each_s in costs.shards_s.items()),
-        ("each shard more", costs.shard_s, ""),
-        ("each logical block more of a physical one", costs.turn_s, f"mean of {max(costs.turns_s)}"),
-    ]
-    table(("what", "takes>", "note"), [(what, format_si(taken_s, "s"), note) for what, taken_s, note in rows])
-    print_lines(f"--sms, a part of the multiprocessors: {'yes' if refused is None else f'no: {refused}'}")
-
-
 def report_pieces(kept: KeptPieces, terminal: Terminal) -> None:
     """Print the resources of each form, and the pieces to launch beside no critical block; with --verbose all."""
     shrunk, forms = kept.shrunk, _form_rows(kept.forms, kept.shrunk)
@@ -158,7 +138,7 @@ def report_pieces(kept: KeptPieces, terminal: Terminal) -> None:
         ]  # fmt: skip
         answer({
             "kernel": shrunk.kernel, "gpu": shrunk.gpu.name, "arch": kept.arch, "designs": len(shrunk.designs),
-            "pruned_share": shrunk.pruned_share, "rules": asdict(shrunk.limits), "forms": forms, "rows": rows,
+            "pruned_share": shrunk.pruned_share, "rules": {"launch_s": shrunk.gpu.launch_s, "most_overhead_s": LAUNCHES * shrunk.gpu.launch_s}, "forms": forms, "rows": rows,
         })  # fmt: skip
         return
     table(

@@ -11,7 +11,6 @@ from edgetune.cli.command import PlanningTerminal, Terminal, command
 from edgetune.cli.screen import Screen, print_document
 from edgetune.workflows.kernels.options import (
     BenchOptions,
-    CalibrateOptions,
     RunOptions,
     ShrinkOptions,
     SimulateOptions,
@@ -166,23 +165,6 @@ def bench(opts: BenchOptions, terminal: Terminal) -> None:
     report_figures(figures, terminal)
     if figures.stopped:
         raise typer.Exit(figures.stopped)
-
-
-@command(app, short_help="Measure what launches cost on a GPU.")
-def calibrate(opts: CalibrateOptions, terminal: Terminal) -> None:
-    """Measure what launches cost on a GPU, with kernels that do nothing, and keep it with the GPU's name and driver.
-
-    It takes a second. Nothing else is to run on the GPU meanwhile. Also said is whether a part of the multiprocessors
-    can be used alone (--sms), by doing it: that takes green contexts, of CUDA 12.4.
-
-    \b
-      edgetune schedule kernels calibrate
-      edgetune schedule kernels calibrate --device nvidia:1 --sms 16 -o costs.yaml
-    """
-    from edgetune.cli.kernels_report import report_costs
-    from edgetune.workflows.kernels.gpu import calibrate as workflow
-
-    report_costs(workflow(opts, terminal.screen), terminal)
 
 
 def _report_plan(plan: KernelRun, screen: Screen) -> None:

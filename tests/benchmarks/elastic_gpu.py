@@ -38,12 +38,17 @@ from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, bench, runner
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda.backend import WaitTimes
-from edgetune.stages.elastic.cuda.blocks import delay
-from edgetune.stages.elastic.cuda.building import Build, build
-from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, calibrate
+from edgetune.stages.elastic.cuda.blocks import OneBlock, delay
+from edgetune.stages.elastic.cuda.building import Build, build, compiled_image
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, launches, ways
-from edgetune.stages.elastic.cuda.gpu_session import GpuSession, open_gpu_session
+from edgetune.stages.elastic.cuda.gpu_session import (
+    EMPTY_KERNEL,
+    EMPTY_SOURCE,
+    GpuSession,
+    open_gpu_session,
+    reaction_s,
+)
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.gpu import GpuTask, KernelSequence
 from edgetune.stages.elastic.loop import ElasticLoop
@@ -61,6 +66,7 @@ WHOLE = ("numbers", "equality")
 EACH = ("overhead", "shards", "policies", "blocks")
 PARTS = (*WHOLE, *EACH)
 PAIRS = 30
+REPEATS, SHARDS = 200, 64
 HANG_S = 10.0
 """A kernel of these networks takes milliseconds."""
 LAUNCH_NS = 20_000
@@ -112,7 +118,7 @@ class Parts:
         self._opened, self._asked = opened, asked
         self.sizes: Sizes = SMALL if asked.small else {}
         self._names = asked.networks.split(",")
-        self._costs: dict[int, LaunchCosts] = {}
+        self._reactions_s: dict[int, float] = {}
         self._bits, self._plain = kept(fmad=False), kept(fmad=True)
         self._duration_s = parse_time_s(asked.duration, what="--duration")
         self.equal = True
@@ -122,10 +128,9 @@ class Parts:
 
         def launch_s(context: Context) -> float:
             sms = context.facts.gpu.sm_count
-            if sms not in self._costs:
-                with context.scope():
-                    self._costs[sms] = calibrate(context)
-            return self._costs[sms].reaction_s
+            if sms not in self._reactions_s:
+                self._reactions_s[sms] = reaction_s(context)
+            return self._reactions_s[sms]
 
         patience = WaitTimes(hang_s=HANG_S)
         return self._opened(builder=builder or self._plain, patience=patience, launch_s=launch_s, **options)
@@ -171,9 +176,9 @@ class Parts:
     def shards(self, sm_count: int | None) -> Iterator[str]:
         """Measure what launches cost."""
         with self.opened(sm_count=sm_count) as ready:
-            costs = self._costs[ready.gpu.sm_count]
-        next_us = f"{1e6 * costs.shard_s:.1f} us; from one to the next by the loop {1e6 * costs.reaction_s:.1f} us"
-        yield f"shards     each shard more {next_us}"
+            one_s, many_s = (queued_s(ready.context, count) for count in (1, SHARDS))
+            each_us, next_us = 1e6 * (many_s - one_s) / (SHARDS - 1), 1e6 * ready.gpu.launch_s
+        yield f"shards     each shard more {each_us:.1f} us; from one to the next by the loop {next_us:.1f} us"
 
     def policies(self, sm_count: int | None) -> Iterator[str]:
         """Run workloads by policies in alternation."""
@@ -256,6 +261,21 @@ def spread(ratio: Ratio | None) -> str:
     if ratio is None:
         return "-"
     return f"{ratio.value:.3f}" + ("" if ratio.low is None else f" [{ratio.low:.3f}, {ratio.high:.3f}]")
+
+
+def queued_s(context: Context, launches: int) -> float:
+    """Return the median time that so many empty launches take until the host sees that they are over, s."""
+    with context.scope():
+        empty = OneBlock(context, compiled_image(EMPTY_SOURCE, context, "empty"), EMPTY_KERNEL)
+        stream, event, taken_ns = context.stream(), context.event(), list[int]()
+        for _ in range(REPEATS + 1):
+            begin_ns = context.now_ns()
+            for _ in range(launches):
+                empty.launch(stream)
+            context.driver.call("cuEventRecord", event, stream)
+            context.await_event(event)
+            taken_ns.append(context.now_ns() - begin_ns)
+    return statistics.median(taken_ns[1:]) / 1e9  # the first loads the kernel
 
 
 def timed_pairs(ready: GpuSession, program: Program) -> tuple[list[tuple[float, float]], bool]:

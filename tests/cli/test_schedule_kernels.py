@@ -1,4 +1,4 @@
-"""``edgetune schedule kernels simulate``, ``bench``, ``run``, ``calibrate``: on models of GPUs and a fake of CUDA."""
+"""``edgetune schedule kernels simulate``, ``bench``, ``run``: on models of GPUs and a fake of CUDA."""
 
 import itertools
 import json
@@ -16,7 +16,6 @@ from edgetune.artifacts import io
 from edgetune.artifacts.kernel_timeline import KernelTimeline
 from edgetune.errors import DeviceError
 from edgetune.stages.elastic.cuda import gpu_session
-from edgetune.stages.elastic.cuda.calibrate import read_costs
 from edgetune.stages.elastic.policies.simple import MultiStream, Solo
 from edgetune.testing.fake_jetson import FakeClock
 from edgetune.workflows.kernels import share
@@ -254,7 +253,7 @@ def test_on_a_gpu_that_is_a_fake(edgetune, monkeypatch, tmp_path):
     assert [policy["policy"] for policy in document["workloads"][0]["policies"]] == ["sequential", "elastic"]
 
 
-# Run and calibrate, on a fake of CUDA's driver and without any
+# Run, on a fake of CUDA's driver and without any
 
 SOURCE = """
 __global__ void scale(const float *x, float *y, int n) {
@@ -265,13 +264,11 @@ __global__ void scale(const float *x, float *y, int n) {
 
 
 RUN = ("schedule", "kernels", "run", "tasks.yaml")
-CALIBRATE = ("schedule", "kernels", "calibrate")
 
 
 @pytest.fixture
 def tasks_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "tasks.yaml").write_text(GPU_TASKS)
     (tmp_path / "scale.cu").write_text(SOURCE)
     return tmp_path
@@ -337,7 +334,7 @@ def test_tasks_run_and_the_same_figures_are_told_as_of_a_simulation(edgetune, ta
     timeline = io.read(KernelTimeline, "k.parquet")
     told = timeline.header.conditions
     assert (told["simulated"], told["device"], told["gpu"]["sm_count"]) == (False, "Fake CUDA GPU (not hardware)", 2)
-    assert told["gpu"]["launch_s"] > 0, "measured at once, as nobody had calibrated it"
+    assert told["gpu"]["launch_s"] > 0
     assert told["policies"]["elastic"][0]["clocks_apart_s"] < 1e-5
     assert {row.policy for row in timeline.rows} == {"solo", "multistream", "elastic"}
     assert {row.event for row in timeline.rows} == {"launch", "request"}
@@ -427,17 +424,3 @@ def test_requests_that_failed_are_reported_at_the_end_and_the_table_is_there(edg
     assert re.match(r"error: \d+ requests of urgent, normal failed \(by solo, sequential\), the first: .*scale", error)
     assert hint.startswith("hint: the timeline is written all the same")
     assert {row.status for row in io.read(KernelTimeline, "k.parquet").rows} >= {"ok", "failed"}
-
-
-def test_calibration_is_kept_and_used(edgetune, tasks_run, fake):
-    fake()
-    ended = edgetune(*CALIBRATE, "--json")
-    assert ended.code == 0, ended.err
-    told = json.loads(ended.out)
-    (path,) = (tasks_run / "cache" / "edgetune" / "launch_costs").iterdir()
-    costs = read_costs(path)
-    assert (costs.gpu, costs.reaction_s) == (told["gpu"], told["reaction_s"])
-    assert told["parts"] == {"offered": True, "why_not": None}
-    fake()
-    assert edgetune(*RUN, "-o", "k.parquet").code == 0
-    assert io.read(KernelTimeline, "k.parquet").header.conditions["gpu"]["launch_s"] == costs.reaction_s

@@ -12,8 +12,7 @@ from test_cuda_blocks import RECORDING
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.cuda.building import Build, build
-from edgetune.stages.elastic.cuda.calibrate import EMPTY_KERNEL, reaction_s
-from edgetune.stages.elastic.cuda.gpu_session import GpuSession, contents, open_gpu_session
+from edgetune.stages.elastic.cuda.gpu_session import EMPTY_KERNEL, GpuSession, contents, open_gpu_session, reaction_s
 from edgetune.stages.elastic.forms import Form
 from edgetune.stages.elastic.gpu import GpuTask, KernelBuffer, KernelSequence, Resources
 from fakes.cuda_driver import fake_image

@@ -127,9 +127,6 @@ class ShrinkOptions:
         str | None,
         Option("Architecture to compile for, e.g. sm_87. Default: that of the GPU.", group="Where", metavar="SM"),
     ] = None
-    costs: Annotated[
-        str | None, Option("Measured launch costs, as calibrate writes them.", group="Files", metavar="FILE")
-    ] = None
     include: Include = ()
 
     @property
@@ -232,20 +229,5 @@ class BenchOptions:
     seed: options.Seed = 0
     output: Annotated[
         str | None, Option("File of the figures (.json). Default: bench.json.", ("-o", "--output"), "Files", "FILE")
-    ] = None
-    force: options.Force = False
-
-
-@options_class
-class CalibrateOptions:
-    """The options of ``edgetune schedule kernels calibrate``."""
-
-    device: GpuDevice = "nvidia:0"
-    sms: Multiprocessors = None
-    output: Annotated[
-        str | None,
-        Option(
-            "File of the launch costs. Default: the cache, where `run` finds it.", ("-o", "--output"), "Files", "FILE"
-        ),
     ] = None
     force: options.Force = False

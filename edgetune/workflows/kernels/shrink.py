@@ -1,19 +1,17 @@
 """The pieces of a kernel that are worth launching beside a critical kernel."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from edgetune.artifacts.files import name_of, read_source
 from edgetune.choices import nearest
 from edgetune.errors import InfeasibleError, InputError, blaming
 from edgetune.stages.elastic.compiler import CompileOptions, arch_of
-from edgetune.stages.elastic.cuda.calibrate import read_costs
 from edgetune.stages.elastic.forms import Forms, forms_of
 from edgetune.stages.elastic.front import resources_of, transform
 from edgetune.stages.elastic.gpu import Gpu, Logical, find_gpu
 from edgetune.stages.elastic.kernel import MOST_BLOCKS, Dim, ElasticKernel, TransformResult, dim
 from edgetune.stages.elastic.sample_launches import instance_symbol
-from edgetune.stages.elastic.shrink import OverheadLimits, Shrunk, overhead_score
+from edgetune.stages.elastic.shrink import Shrunk
 from edgetune.stages.elastic.shrink import shrink as shrunk_space
 from edgetune.units import format_bytes, parse_bytes
 from edgetune.workflows.kernels.options import ShrinkOptions
@@ -45,14 +43,15 @@ def shrink(opts: ShrinkOptions, reporter: Reporter) -> KeptPieces:
         InfeasibleError: nothing is kept.
     """
     gpu = find_gpu(opts.gpu)
-    limits = None if opts.costs is None else _limits(Path(opts.costs))
     logical, arch = _logical(opts, gpu), opts.arch or arch_of(gpu)
     with reporter.bar("compiling the forms", None):
         kernel, forms = _forms(opts, arch)
     asked = {count: form.resources for count, form in forms.elastic.items()}
-    shrunk = shrunk_space(kernel, logical, forms.original.resources, asked, gpu, limits=limits)
+    shrunk = shrunk_space(kernel, logical, forms.original.resources, asked, gpu)
     if not shrunk.places:
-        raise _nothing_kept(shrunk)
+        flaws = ", ".join(dict.fromkeys(design.flaw or "" for design in shrunk.designs))
+        message = f"no form of {shrunk.kernel} with {shrunk.logical.threads} threads is kept: {flaws}"
+        raise InfeasibleError(message, "launch it with other block sizes")
     return KeptPieces(forms, shrunk, arch)
 
 
@@ -64,13 +63,6 @@ def _forms(opts: ShrinkOptions, arch: str) -> tuple[str, Forms]:
     done = transform(text, name, arch, options=options, instances=instances)
     kernel = _kernel(done, instance_symbol(instances[0]) if instances else opts.kernel, name).kernel.name
     return kernel, forms_of(done, resources_of(done.source, arch, name).__getitem__)[kernel]
-
-
-def _limits(file: Path) -> OverheadLimits:
-    """Return the limits that measured launch costs set: as many launches and turns as were measured."""
-    measured = read_costs(file)
-    launch_s, turn_s = measured.shard_s, measured.turn_s
-    return OverheadLimits(launch_s, launch_s * max(measured.shards_s), turn_s, turn_s * max(measured.turns_s))
 
 
 def _logical(opts: ShrinkOptions, gpu: Gpu) -> Logical:
@@ -111,13 +103,3 @@ def _kernel(transformed: TransformResult, asked: str | None, name: str) -> Elast
         first = kernel.refusals[0]
         raise InputError(f"{name}, line {first.line}: {wanted} cannot be elastic: {first.reason}", first.remedy)
     return kernel
-
-
-def _nothing_kept(shrunk: Shrunk) -> InfeasibleError:
-    if all(design.flaw is not None for design in shrunk.designs):
-        flaws = ", ".join(dict.fromkeys(design.flaw or "" for design in shrunk.designs))
-        message = f"no form of {shrunk.kernel} with {shrunk.logical.threads} threads is kept: {flaws}"
-        return InfeasibleError(message, "launch it with other block sizes, or see what each form takes with --verbose")
-    what = "running" if overhead_score(shrunk.limits, 1, 0) else "launching"
-    message = f"{what} {shrunk.kernel} takes longer than the launches that --costs has measured, even in one piece"
-    return InfeasibleError(message, "calibrate again, or leave --costs out")

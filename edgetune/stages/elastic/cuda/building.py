@@ -212,13 +212,3 @@ def _split(driver: Driver, whole: Any, sm_count: int, gpu: Gpu) -> Any:
         message = f"{gpu.name} has no part of {sm_count} multiprocessors, though it has {gpu.sm_count}"
         hint = f"its parts come in steps, the least has {least.sm.smCount}: ask for fewer, or leave --sms out for all"
         raise DeviceError(message, hint) from None
-
-
-def why_not_green(context: Context) -> str | None:
-    """Return why a part of the multiprocessors is not available; ``None`` where it is: one is made and freed."""
-    try:
-        with green_context(context, 1) as part:
-            part.stream()
-    except DeviceError as error:
-        return error.message
-    return None

@@ -279,7 +279,7 @@ def read_facts(driver: Driver, device: Any, index: int) -> GpuFacts:
         shared_bytes_per_block=read("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         flop_per_s=2.0 * cores * sm_count * read("CLOCK_RATE") * 1e3,
         bandwidth_bytes_per_s=2.0 * read("MEMORY_CLOCK_RATE") * 1e3 * read("GLOBAL_MEMORY_BUS_WIDTH") / 8,
-        launch_s=math.nan,  # which `calibrate` measures
+        launch_s=math.nan,  # which a session measures
         source=f"CUDA device attributes, driver for CUDA {version // 1000}.{version % 1000 // 10}",
     )
     identifier = uuid.UUID(bytes=bytes(driver.call("cuDeviceGetUuid", device).bytes))

@@ -7,6 +7,11 @@ The kernels of a network are timed alone, in their place in a request, so that t
 
     [delay][start event][kernel][end event][delay][start event][next kernel][end event]...     whole_s of each
     [delay][start event][one block for each multiprocessor][end event][all other blocks]...    block_s of each
+
+What a launch takes is measured as the GPU is opened: from the end of a kernel to that of the next, empty one.
+
+    host   launch|query|query|decide|launch|...
+    GPU       ....[kernel]              ....[kernel]         shorter pieces leave the GPU waiting for the host
 """
 
 import gc
@@ -15,7 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +32,13 @@ from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, Glob
 from edgetune.stages.elastic.cuda.building import Build, build, compiled_image, green_context
 from edgetune.stages.elastic.cuda.context import WITHOUT, Context, open_context
 from edgetune.stages.elastic.cuda.program import Program
-from edgetune.stages.elastic.forms import Form
-from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, blocks_resident
+from edgetune.stages.elastic.forms import Form, Forms
+from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, Logical, Resources, blocks_resident
+from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import values
-from edgetune.stages.elastic.view import Launch, Residency
+from edgetune.stages.elastic.view import Decision, Launch, LaunchPiece, Residency, View, upcoming
 from edgetune.stats import median
+from edgetune.units import NS
 from edgetune.workloads.cuda_driver import load_driver
 
 DELAY_NS = 60_000
@@ -102,6 +110,47 @@ class _Bench:
 
     def _record(self, event: Any) -> None:
         self._context.driver.call("cuEventRecord", event, self._stream)
+
+
+EMPTY_KERNEL = "edgetune_empty"
+EMPTY_SOURCE = f'extern "C" __global__ void {EMPTY_KERNEL}() {{}}'
+_EMPTY_CALLS, _EMPTY_RUN_S = 50, 0.1
+
+
+class _OneByOne:
+    """Launches a kernel when the one before it has ended."""
+
+    name: ClassVar[str] = "one by one"
+
+    def decide(self, view: View) -> Sequence[Decision]:
+        """Return the next kernel."""
+        (state,) = view.tasks
+        found = None if state.in_flight else upcoming(state)
+        return () if found is None else (LaunchPiece(state.task.name, found[1]),)
+
+
+def reaction_s(context: Context, image: bytes | None = None) -> float:
+    """Return the median time from the end of a kernel until the end of an empty one that follows it, s.
+
+    Args:
+        context: The GPU; nothing else is to run on it for a tenth of a second.
+        image: The empty kernel, compiled for it; ``None``: it is compiled.
+
+    Raises:
+        InputError: NVRTC does not know the GPU, or is newer than the driver.
+        DeviceError: NVRTC is missing.
+    """
+    call = Call(EMPTY_KERNEL, Logical((1, 1, 1), (1, 1, 1)), elastic=False)
+    task = GpuTask("empty", KernelSequence("empty", (call,) * _EMPTY_CALLS))
+    form = Form(EMPTY_KERNEL, Resources(registers_per_thread=0))
+    with context.scope():
+        build = Build(image or compiled_image(EMPTY_SOURCE, context, "empty"), {EMPTY_KERNEL: Forms(form, {})})
+        program = Program(context, task.network, build)
+        program.warm_up(context.stream())
+        backend = CudaBackend(context, {task.name: program}, [task])
+        loop = ElasticLoop(_OneByOne(), backend, [task], gpu=context.facts.gpu, duration_s=_EMPTY_RUN_S)
+        loop.run()
+    return median([later.ended_ns - earlier.ended_ns for earlier, later in pairwise(loop.launches)]) / NS
 
 
 Builder = Callable[[KernelSequence, Context, bool], Build]
@@ -276,7 +325,7 @@ def open_gpu_session(
     *,
     sm_count: int | None = None,
     module: Any = None,
-    launch_s: Callable[[Context], float],
+    launch_s: Callable[[Context], float] = reaction_s,
     now_ns: Callable[[], int] = time.monotonic_ns,
     sleep_s: Callable[[float], object] = time.sleep,
     **options: Any,
