@@ -57,7 +57,7 @@ from edgetune.stages.elastic.mdtb.workloads import WORKLOADS, TaskPair, workload
 from edgetune.stages.elastic.policies import POLICIES, make_policy
 from edgetune.stages.elastic.timeline import timeline_rows
 from edgetune.units import parse_time_s
-from edgetune.workflows.kernels.gpu import gpu_index
+from edgetune.workflows.kernels.place import gpu_index
 
 sys.path.append(str(Path(__file__).parents[1] / "elastic"))
 from network_differences import differences, run

@@ -63,13 +63,21 @@ Runner = Callable[[Sequence[GpuTask], str, int], RequestLatencies]
 _TURNS = 10_000
 """More than there are turns, so that seeds of different runs differ."""
 
+_MOST_RESIDENCIES = 100_000
+"""Kept of each simulated run: some fifty megabytes of memory, and more than a figure can show."""
 BackendFactory = Callable[[Sequence[GpuTask]], AbstractContextManager[GpuBackend]]
 """Opens a backend for tasks, and closes it."""
 
 
-def simulated(gpu: Gpu, model: GpuTimingModel | None = None) -> BackendFactory:
+def simulated(
+    gpu: Gpu, model: GpuTimingModel | None = None
+) -> Callable[[Sequence[GpuTask]], AbstractContextManager[SimulatedGpu]]:
     """Return a factory of simulated backends of a GPU."""
-    return lambda tasks: nullcontext(SimulatedGpu(EventClock(), gpu, tasks, model=model))
+
+    def opened(tasks: Sequence[GpuTask]) -> AbstractContextManager[SimulatedGpu]:
+        return nullcontext(SimulatedGpu(EventClock(), gpu, tasks, model=model, most_residencies=_MOST_RESIDENCIES))
+
+    return opened
 
 
 def runner(

@@ -78,6 +78,9 @@ class SimulatedGpu:
         most_residencies: Residencies that are kept; small kernels make millions in a second.
     """
 
+    lost: str | None = None
+    """As of a real GPU: why nothing can be launched any more."""
+
     def __init__(
         self,
         clock: EventClock,

@@ -4,10 +4,9 @@ The requests of one task, and which blocks of their kernels were launched.
 
     arrived -> waiting ... | begun: blocks of call 0, of call 1, ... | all launched | answered, once all launches ended
 
-    CallBlocks(12)        [0 .. 12) left
+    begin                 [0 .. 12) left
     take(4)               [0 .. 4) launched, [4 .. 12) left
     take(6)               [0 .. 4) and [4 .. 10) launched
-    done(0)               [0 .. 4) ended
 
 No logical block is launched twice, and a request is answered only when all blocks of all its calls have ended. These
 are the leaves of the dynamic shaded binary tree of Miriam (Zhao et al., SenSys 2023): parts are taken from the front,
@@ -20,7 +19,7 @@ import math
 import struct
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune import limits
@@ -185,57 +184,6 @@ def _least_s(call: Call, gpu: Gpu) -> float:
     return max(usual.host_s, usual.gap_s + (about_s(gpu, call, PieceShape(blocks, 1, blocks)) or 0.0))
 
 
-class CallBlocks:
-    """All logical blocks of one call.
-
-    Args:
-        blocks: How many there are, at least one.
-
-    Raises:
-        ValueError: there is none.
-    """
-
-    def __init__(self, blocks: int) -> None:
-        if blocks < 1:
-            raise ValueError(f"a call has at least one logical block, not {blocks}")
-        self.left = blocks
-        """Logical blocks that are not taken yet: the last ones, as blocks are taken from the front."""
-        self._blocks = blocks
-        self._running: set[int] = set()
-        """First blocks of the parts that are launched and have not ended."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether all logical blocks have ended."""
-        return not self.left and not self._running
-
-    def take(self, count: int) -> int:
-        """Take the next logical blocks, which count as launched from now on; return the first of them.
-
-        Args:
-            count: From one to all that are left.
-
-        Raises:
-            ValueError: fewer are left, or none was asked for.
-        """
-        if not 1 <= count <= self.left:
-            raise ValueError(f"{count} logical blocks were to be taken where {self.left} are left")
-        first = self._blocks - self.left
-        self.left -= count
-        self._running.add(first)
-        return first
-
-    def done(self, first: int) -> None:
-        """Mark the part that begins with a block as ended, whether it failed or not.
-
-        Raises:
-            ValueError: it was not taken from here, or has ended already.
-        """
-        if first not in self._running:
-            raise ValueError(f"no part from block {first} on is running")
-        self._running.remove(first)
-
-
 @dataclass(slots=True, eq=False)
 class Open:
     """A request with launches.
@@ -244,7 +192,6 @@ class Open:
         number: Its number among those of the task, from 0.
         arrived_ns: Its arrival.
         begun_ns: Its first launch.
-        calls: The blocks of its calls, as far as they were begun.
         in_flight: Parts that were taken and have not ended.
         launched: Whether all of its calls were launched to the end.
         failure: Why it will have no answer; ``None`` so far.
@@ -254,7 +201,6 @@ class Open:
     number: int
     arrived_ns: int
     begun_ns: int
-    calls: list[CallBlocks] = field(default_factory=list)
     in_flight: int = 0
     launched: bool = False
     failure: str | None = None
@@ -272,14 +218,9 @@ class TaskProgress:
     Args:
         task: The task.
         source: Of its requests.
-
-    Raises:
-        ValueError: its network has no kernels.
     """
 
     def __init__(self, task: GpuTask, source: ArrivalSource) -> None:
-        if not task.network.calls:
-            raise ValueError(f"network {task.network.name} has no kernels")
         self.task, self.source = task, source
         self.arrived_ns: deque[int] = deque()
         self.in_flight: deque[Launch] = deque()
@@ -297,74 +238,51 @@ class TaskProgress:
         """Whether no request waits and none is open."""
         return not (self.arrived_ns or self.open)
 
-    def begin(self, now_ns: int) -> Open:
-        """Begin the oldest waiting request."""
-        request = Open(self._begun, self.arrived_ns.popleft(), now_ns)
-        self.open[request.number] = request
-        self._begun += 1
-        self._current, self.state.request = request, request.number
-        return request
-
     def drop(self) -> tuple[int, int]:
         """Give up the oldest waiting request; return its number and arrival."""
         self._begun += 1
         return self._begun - 1, self.arrived_ns.popleft()
 
-    def current(self, now_ns: int) -> Open:
-        """Return the request that is being launched; where none is, begin the oldest waiting one."""
-        return self._current or self.begin(now_ns)
+    def take(self, count: int, now_ns: int) -> tuple[Open, int]:
+        """Take the next logical blocks of the call that is being launched; return its request and the first block.
 
-    def take(self, request: Open, count: int) -> int:
-        """Take the next logical blocks of the call that is being launched; return the first of them.
+        Where no request is being launched, the oldest waiting one begins.
 
-        Raises:
-            ValueError: fewer are left.
+        Args:
+            count: From one to all that are left of the call.
+            now_ns: The time.
         """
-        calls, state = self.task.network.calls, self.state
-        if state.call == len(request.calls):
-            request.calls.append(CallBlocks(calls[state.call].logical.blocks))
-        blocks = request.calls[-1]
-        first = blocks.take(count)
+        calls, state, request = self.task.network.calls, self.state, self._current
+        if request is None:
+            request = self._current = self.open[self._begun] = Open(self._begun, self.arrived_ns.popleft(), now_ns)
+            state.request = self._begun
+            self._begun += 1
+        first = calls[state.call].logical.blocks - state.left
         request.in_flight += 1
-        if blocks.left:
-            state.left = blocks.left
-        elif state.call + 1 < len(calls):
+        state.left -= count
+        if not state.left and state.call + 1 < len(calls):
             state.call += 1
             state.left = calls[state.call].logical.blocks
-        else:
+        elif not state.left:
             request.launched = True
             self._leave()
-        return first
+        return request, first
 
     def end(self, launch: Launch, failure: str | None, now_ns: int) -> Open:
-        """Mark a launch as ended and return its request; of a request with a failure, no more is launched.
-
-        Raises:
-            RuntimeError: the request is answered, and not all of its logical blocks were launched and ended once.
-        """
+        """Mark a launch as ended and return its request; of a request with a failure, no more is launched."""
         request = self.open[launch.request]
-        request.calls[launch.call].done(launch.first)
         request.in_flight -= 1
-        self._remove(launch)
+        if self.in_flight[0].number == launch.number:  # nearly always: a stream is in order
+            self.in_flight.popleft()
+        else:
+            del self.in_flight[next(at for at, each in enumerate(self.in_flight) if each.number == launch.number)]
         if failure is not None and request.failure is None:
             request.failure, request.failed_ns = failure, now_ns
             if request is self._current:
                 self._leave()
-        if request.over and request.failure is None:
-            whole = len(request.calls) == len(self.task.network.calls)
-            if not whole or not all(each.finished for each in request.calls):
-                raise RuntimeError(f"request {request.number} of {self.task.name} ended with blocks never launched")
         return request
-
-    def _remove(self, launch: Launch) -> None:
-        if self.in_flight[0].number == launch.number:  # nearly always: a stream is in order
-            self.in_flight.popleft()
-            return
-        place = next(at for at, each in enumerate(self.in_flight) if each.number == launch.number)
-        del self.in_flight[place]
 
     def _leave(self) -> None:
         """Stop launching the current request."""
-        state, calls = self.state, self.task.network.calls
-        self._current, state.request = None, None
-        state.call, state.left = 0, calls[0].logical.blocks
+        self._current, self.state.request = None, None
+        self.state.call, self.state.left = 0, self.task.network.calls[0].logical.blocks

@@ -17,7 +17,7 @@ from edgetune.stages.elastic.ptx import interpreter
 from edgetune.stages.elastic.ptx.decode import UnknownInstructionError
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.sample_launches import HINT, SampleLaunch, guessed_launch, sample_launches_in
-from edgetune.workflows.kernels.gpu import gpu_index
+from edgetune.workflows.kernels.place import gpu_index
 from edgetune.workflows.reporting import Reporter
 from edgetune.workloads.cuda_driver import load_driver
 

@@ -38,9 +38,9 @@ KernelFile = Annotated[
 ]  # fmt: skip
 
 
-def _beside(file: str, include: Sequence[str]) -> list[Path]:
+def header_folders(file: str, include: Sequence[str]) -> tuple[str, ...]:
     """Return the folders of headers: that of the file, then those asked for."""
-    return [*([] if file == "-" else [Path(file).parent]), *map(Path, include)]
+    return (*(() if file == "-" else (str(Path(file).parent),)), *(str(Path(folder)) for folder in include))
 
 
 @options_class
@@ -103,11 +103,6 @@ class TransformOptions:
         """Whether kernels are tried."""
         return self.check or bool(self.launch)
 
-    @property
-    def folders(self) -> list[Path]:
-        """Folders of headers."""
-        return _beside(self.file, self.include)
-
 
 @options_class
 class ShrinkOptions:
@@ -128,11 +123,6 @@ class ShrinkOptions:
         Option("Architecture to compile for, e.g. sm_87. Default: that of the GPU.", group="Where", metavar="SM"),
     ] = None
     include: Include = ()
-
-    @property
-    def folders(self) -> list[Path]:
-        """Folders of headers."""
-        return _beside(self.file, self.include)
 
 
 @options_class
