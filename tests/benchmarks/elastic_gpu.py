@@ -37,7 +37,6 @@ from edgetune.cli.screen import Screen
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, bench, runner
 from edgetune.stages.elastic.compiler import CompileOptions
-from edgetune.stages.elastic.cuda.backend import WaitTimes
 from edgetune.stages.elastic.cuda.blocks import OneBlock, delay
 from edgetune.stages.elastic.cuda.building import Build, build, compiled_image
 from edgetune.stages.elastic.cuda.context import Context
@@ -132,8 +131,7 @@ class Parts:
                 self._reactions_s[sms] = reaction_s(context)
             return self._reactions_s[sms]
 
-        patience = WaitTimes(hang_s=HANG_S)
-        return self._opened(builder=builder or self._plain, patience=patience, launch_s=launch_s, **options)
+        return self._opened(builder=builder or self._plain, hang_s=HANG_S, launch_s=launch_s, **options)
 
     def numbers(self) -> Iterator[str]:
         """Compare the answers of networks with those of PyTorch; needs torch."""
@@ -143,9 +141,9 @@ class Parts:
             made = network(name, **self.sizes.get(name, {}))
             with self.opened() as ready:
                 ready.prepare([GpuTask(name, made)])
-                run(ready.context, ready.program(name), ORIGINAL, ready.context.stream())
+                run(ready.context, ready.programs[name], ORIGINAL, ready.context.stream())
                 (output,) = [each.name for each in made.buffers if each.role == "output"]
-                answer = ready.program(name).read(output).ravel().astype(np.float64)
+                answer = ready.programs[name].read(output).ravel().astype(np.float64)
             wanted = expected(name, values(made))
             worst = float(np.abs(answer - wanted).max() / np.abs(wanted).max())
             yield f"numbers    {name:12} {len(wanted)} numbers, at most {worst:.1e} of the largest off PyTorch's"
@@ -156,8 +154,8 @@ class Parts:
             with self.opened(builder=self._bits) as ready:
                 (task,) = ready.fitted([GpuTask(name, network(name, **self.sizes.get(name, {})))])
                 ready.prepare([task])
-                tried = list(ways(ready.program(name), ready.gpu.sm_count))
-                differs = differences(ready.context, ready.program(name), tried)
+                tried = list(ways(ready.programs[name], ready.gpu.sm_count))
+                differs = differences(ready.context, ready.programs[name], tried)
             self.equal = self.equal and not differs
             said = "all bits alike" if not differs else f"{len(differs)} buffers differ, the first {differs[0]}"
             yield f"equality   {name:12} {len(tried)} ways x {len(task.network.calls)} calls: {said}"
@@ -167,7 +165,7 @@ class Parts:
         with self.opened(sm_count=sm_count) as ready:
             for name in self._names:
                 ready.prepare(ready.fitted([GpuTask(name, network(name, **self.sizes.get(name, {})))]))
-                pairs, host_bound = timed_pairs(ready, ready.program(name))
+                pairs, host_bound = timed_pairs(ready, ready.programs[name])
                 ratio = statistics.median(elastic_ms / original_ms for original_ms, elastic_ms in pairs)
                 original_ms = statistics.median(original for original, _ in pairs)
                 line = f"overhead   {name:12} original {original_ms:8.3f} ms, elastic {100 * ratio - 100:+.1f} %"

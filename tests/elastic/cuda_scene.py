@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from edgetune.stages.elastic import kernel as abi
-from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
+from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.blocks import DELAY_KERNEL, TIMER_KERNEL
 from edgetune.stages.elastic.cuda.building import Build
-from edgetune.stages.elastic.cuda.context import Context, open_context
+from edgetune.stages.elastic.cuda.context import HANG_S, Context, open_context
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import (
@@ -142,7 +142,7 @@ class Machine:
             yield context, program
 
     @contextmanager
-    def backend(self, *tasks: GpuTask, patience: WaitTimes | None = None) -> Iterator[CudaBackend]:
+    def backend(self, *tasks: GpuTask, hang_s: float = HANG_S) -> Iterator[CudaBackend]:
         with self.context() as context:
             programs = {}
             for each in tasks:
@@ -150,7 +150,7 @@ class Machine:
                 programs[each.name].write(VALUES)
             self.programs = programs
             self.gpu = context.facts.gpu
-            yield CudaBackend(context, programs, tasks, patience=patience)
+            yield CudaBackend(context, programs, tasks, hang_s=hang_s)
 
 
 def interpreted(done: TransformResult, gpu: FakeCudaGpu) -> Machine:

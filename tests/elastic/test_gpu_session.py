@@ -32,7 +32,7 @@ def ready(machine: Machine, *, sm_count: int | None = None, **more) -> Iterator[
 
     with open_gpu_session(
         0, sm_count=sm_count, module=machine.cuda, now_ns=ticking(machine.clock), sleep_s=machine.clock.sleep_s,
-        builder=builder, timer_image=lambda _: TIMER_IMAGE, launch_s=lambda _: LAUNCH_S, **more,
+        builder=builder, timer_image=TIMER_IMAGE, launch_s=lambda _: LAUNCH_S, **more,
     ) as gpu:  # fmt: skip
         yield gpu, built
 
@@ -181,7 +181,7 @@ def test_every_block_runs_once_in_every_request_that_is_timed() -> None:
     machine = Machine([FakeCudaGpu(sm_count=4)])
     with ready(machine) as (gpu, _):
         gpu.measured([task("a")])
-        assert set(gpu.program("a").read("z")) == {1}  # whole numbers are filled with zeros
+        assert set(gpu.programs["a"].read("z")) == {1}  # whole numbers are filled with zeros
         timed = [each for each in machine.cuda.launches if each.symbol.startswith(("double_it", "add_one"))]
     pieces = [each for each in timed if each.symbol.endswith("__grid")]
     parts = [(part[6], part[7]) for part in (np.frombuffer(each.arguments[3], np.uint32) for each in pieces)]

@@ -158,8 +158,8 @@ def tried_on_gpu(
         endless = {each.kernel for each, _ in on_cpu.verdicts if each.answer == "fails"}
         trials = [each for each in launches.trials if each.call.kernel not in endless]
         with reporter.bar(f"checking on {device}", None):
-            checked = gpu_equivalence.check(context, built, done, trials)
+            checked, not_run = gpu_equivalence.check(context, built, done, trials)
         guesses = {kernel: trial.words for kernel, trial in launches.guessed.items()}
-        verdicts = tuple((each, guesses.get(each.kernel)) for each in checked.verdicts)
-        untried = {**launches.missing, **dict.fromkeys(endless, _NO_END), **checked.untried}
+        verdicts = tuple((each, guesses.get(each.kernel)) for each in checked)
+        untried = {**launches.missing, **dict.fromkeys(endless, _NO_END), **not_run}
         return (on_cpu, replace(on_gpu, verdicts=verdicts, untried=untried))

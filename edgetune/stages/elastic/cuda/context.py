@@ -19,6 +19,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -165,9 +166,7 @@ class Context:
         function = self.driver.call("cuModuleGetFunction", module, symbol.encode())
         if dynamic_shared_bytes:  # what is usual is 48 KiB less what the kernel declares (CUDA Driver API, attributes)
             most = self.driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            if dynamic_shared_bytes > self.driver.call(
-                "cuFuncGetAttribute", most, function
-            ):  # other calls may need more
+            if dynamic_shared_bytes > self.driver.call("cuFuncGetAttribute", most, function):  # calls may need more
                 self.driver.call("cuFuncSetAttribute", function, most, dynamic_shared_bytes)
         return function
 
@@ -313,7 +312,7 @@ class Packed:
         if recorded:
             whole.append(bytes(_ADDRESS_BYTES))
         self.sizes_bytes = tuple(len(value) for value in whole)
-        offsets = _offsets(self.sizes_bytes)
+        offsets = [0, *accumulate(-(-size // _ALIGNED_BYTES) * _ALIGNED_BYTES for size in self.sizes_bytes)]
         self._bytes = np.zeros(offsets[-1], np.uint8)
         for offset, value in zip(offsets, whole, strict=False):  # the last offset is the end
             self._bytes[offset : offset + len(value)] = np.frombuffer(value, np.uint8)
@@ -334,11 +333,3 @@ class Packed:
         """Set the address of the block records; 0 for none."""
         if self._records is not None:
             self._records[0] = address
-
-
-def _offsets(sizes_bytes: Sequence[int]) -> list[int]:
-    """Return the offsets of values of these sizes, and behind them the end, all aligned."""
-    offsets = [0]
-    for size_bytes in sizes_bytes:
-        offsets.append(offsets[-1] + -(-size_bytes // _ALIGNED_BYTES) * _ALIGNED_BYTES)
-    return offsets
