@@ -252,17 +252,14 @@ class ElasticLoop:
             progress.state.served_s += (event.at_ns - started_ns) / NS
         failure = None if event.failure is None else f"kernel {launch.what.kernel}: {event.failure}"
         request = progress.end(launch, failure, event.at_ns)
-        if request.over:
-            self._close(progress, request, event.at_ns)
-
-    def _close(self, progress: TaskProgress, request: Open, now_ns: int) -> None:
-        """Record a request of which nothing runs any more, and tell its source."""
-        del progress.open[request.number]
-        ended_ns = now_ns if request.failure is None else request.failed_ns
-        self._write_request(progress, request, ended_ns, "ok" if request.failure is None else "failed", request.failure)
-        progress.source.answered([request.number], now_ns)
-        if progress.idle:
-            progress.idle_since_ns = now_ns
+        if request.over:  # nothing of it runs any more
+            del progress.open[request.number]
+            ended_ns = event.at_ns if request.failure is None else request.failed_ns
+            outcome: Outcome = "ok" if request.failure is None else "failed"
+            self._write_request(progress, request, ended_ns, outcome, request.failure)
+            progress.source.answered([request.number], event.at_ns)
+            if progress.idle:
+                progress.idle_since_ns = event.at_ns
 
     def _abandon(self, reason: str) -> None:
         """Record every request that is left."""

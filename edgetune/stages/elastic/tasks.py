@@ -77,15 +77,11 @@ def tasks_of(document: KernelTasks, *, folder: Path = Path()) -> tuple[GpuTask, 
 def _network(said: KernelNetwork, folder: Path) -> KernelSequence:
     if said.mdtb is not None:
         return mdtb_network(said.mdtb.removeprefix(MDTB), **said.sizes)
-    source = "" if said.source is None else _text(folder / said.source)
-    return KernelSequence(said.name, [_call(each) for each in said.calls], source, said.buffers)
-
-
-def _text(path: Path) -> str:
     try:
-        return read_source(path).decode()
+        source = "" if said.source is None else read_source(folder / said.source).decode()
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not text in UTF-8", "name a CUDA C or PTX file") from None
+        raise InputError(f"{folder / str(said.source)} is not text in UTF-8", "name a CUDA C or PTX file") from None
+    return KernelSequence(said.name, [_call(each) for each in said.calls], source, said.buffers)
 
 
 def _call(said: KernelCall) -> Call:
@@ -136,8 +132,11 @@ def check_count(tasks: Sequence[GpuTask], policies: Sequence[str], gpu: Gpu | No
     expected = {
         task.name: (len(policies) + task.critical) * about_launches(task, gpu, duration_s=duration_s) for task in tasks
     }
-    if gpu is not None:
-        _check_lengths(tasks, gpu)
+    for task in tasks:
+        for call in () if gpu is None else task.network.calls:
+            if not (least_s := _least_s(call, gpu)) <= _LONGEST_KERNEL_S:
+                message = f"task {task.name}: kernel {call.kernel} takes about {least_s:.3g} s"
+                raise InputError(message, "are flop_per_block, bytes_per_block or block_time those of one block?")
     name = "launches" if gpu is None else "simulated_launches"
     if sum(expected.values()) <= limits.limit(name):
         return
@@ -150,14 +149,6 @@ def check_count(tasks: Sequence[GpuTask], policies: Sequence[str], gpu: Gpu | No
         "make it shorter with --duration, have fewer requests come, run one policy at a time, or raise the limit: "
         f"edgetune --raise-limit {name}={math.ceil(min(sum(expected.values()), _MOST_TOLD))} COMMAND ...",
     )
-
-
-def _check_lengths(tasks: Sequence[GpuTask], gpu: Gpu) -> None:
-    for task in tasks:
-        for call in task.network.calls:
-            if not _least_s(call, gpu) <= _LONGEST_KERNEL_S:
-                message = f"task {task.name}: kernel {call.kernel} takes about {_least_s(call, gpu):.3g} s"
-                raise InputError(message, "are flop_per_block, bytes_per_block or block_time those of one block?")
 
 
 def about_launches(task: GpuTask, gpu: Gpu | None, *, duration_s: float) -> float:
