@@ -2,7 +2,7 @@
 
     python tests/benchmarks/elastic_gpu.py [--device nvidia:0] [--sms all,16] [--parts policies,shards] [--small]
                                            [--networks alexnet,gru] [--workloads A,D] [--policies elastic]
-                                           [--turns 5] [--duration 5s] [-o FOLDER]
+                                           [--turns 5] [--duration 5s]
 
 On the whole GPU:
 numbers       answers of the six networks at their usual sizes against PyTorch's in double precision, on the CPU
@@ -12,7 +12,6 @@ On each number of multiprocessors:
 overhead      a network of forms for one logical thread, each in one slice, relative to its originals, on the GPU alone
 shards        what each launch costs, with kernels that do nothing
 policies      workloads by policies in alternation: critical latency relative to alone, throughput to sequential
-blocks        workload A by the elastic policy with block records: FOLDER/blocks-SMS.parquet and .svg
 
 ``--sms 16`` has a green context of 16 multiprocessors stand for an edge GPU; its bandwidth and caches stay those of the
 whole. Nothing is asserted but equality: the exit code is 1 where something differs. Kernels are compiled to PTX:
@@ -30,10 +29,6 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.artifacts import io, kernel_timeline
-from edgetune.artifacts.header import Header
-from edgetune.cli.plot import drawing_of, write_drawing
-from edgetune.cli.screen import Screen
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, bench, runner
 from edgetune.stages.elastic.compiler import CompileOptions
@@ -50,11 +45,9 @@ from edgetune.stages.elastic.cuda.gpu_session import (
 )
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.gpu import GpuTask, KernelSequence
-from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import NETWORKS, network, values
 from edgetune.stages.elastic.mdtb.workloads import WORKLOADS, TaskPair, workload
 from edgetune.stages.elastic.policies import POLICIES, make_policy
-from edgetune.stages.elastic.timeline import timeline_rows
 from edgetune.units import parse_time_s
 from edgetune.workflows.kernels.place import gpu_index
 
@@ -62,7 +55,7 @@ sys.path.append(str(Path(__file__).parents[1] / "elastic"))
 from network_differences import differences, run
 
 WHOLE = ("numbers", "equality")
-EACH = ("overhead", "shards", "policies", "blocks")
+EACH = ("overhead", "shards", "policies")
 PARTS = (*WHOLE, *EACH)
 PAIRS = 30
 REPEATS, SHARDS = 200, 64
@@ -197,29 +190,6 @@ class Parts:
                 )
                 yield from (f"           {told(each)}" for each in found.policies)
 
-    def blocks(self, sm_count: int | None) -> Iterator[str]:
-        """Draw where blocks of workload A ran."""
-        with self.opened(recorded=True, sm_count=sm_count) as ready:
-            asked = fitted(ready, workload("A", sizes=self.sizes))
-            tasks = (asked.critical, asked.normal)
-            policy = make_policy("elastic", tasks, ready.gpu)
-            with ready.open_backend(tasks) as backend:
-                begin_ns = backend.now_ns()
-                loop = ElasticLoop(policy, backend, tasks, gpu=ready.gpu, duration_s=0.1)
-                loop.run()
-            records = [*loop.launches, *loop.requests]
-            rows = timeline_rows(records, ready.residencies, policy="elastic", begin_ns=begin_ns)
-            conditions = {"simulated": False, "device": ready.gpu.name, "gpu": {"sm_count": ready.gpu.sm_count}}
-            header = Header.new(kernel_timeline.KIND, kernel_timeline.VERSION, conditions=conditions)
-        timeline = kernel_timeline.KernelTimeline(header, tuple(rows))
-        file = self._asked.output / f"blocks-{ready.gpu.sm_count}.parquet"
-        io.write(timeline, file)
-        sms = sorted({each.sm for each in ready.residencies})
-        if sms:
-            figure = str(file.with_suffix(".svg"))
-            write_drawing(lambda: drawing_of(timeline, figure, "gantt:elastic@40ms-50ms"), figure, Screen())
-        yield f"blocks     {len(ready.residencies)} stays on {len(sms)} multiprocessors"
-
     def lines(self, parts: Sequence[str], sizes: Sequence[int | None]) -> Iterator[str]:
         """Run parts; yield what they found."""
         if set(parts) & set(WHOLE):
@@ -344,7 +314,6 @@ def main(arguments: Sequence[str], opener: Opener = open_gpu_session) -> int:
     parser.add_argument("--policies", default=",".join(POLICIES))
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--duration", default="5s", help="of a run of a policy")
-    parser.add_argument("-o", "--output", type=Path, default=Path(), help="folder of what blocks writes")
     asked = parser.parse_args(arguments)
 
     def opened(**options: Any) -> Any:

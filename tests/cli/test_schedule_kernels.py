@@ -95,12 +95,6 @@ def test_assumptions_change_the_result_and_are_recorded(edgetune, tasks):
     assert told["gpu"]["source"].endswith("launch_s: --assume")
 
 
-def test_a_dry_run_describes_the_runs_and_runs_nothing(edgetune, tasks):
-    ended = edgetune(*SIMULATE, "--dry-run")
-    assert ended.code == 0
-    assert not (tasks / "kernels.parquet").exists()
-
-
 @pytest.mark.parametrize(
     ("edit", "options"),
     [

@@ -39,17 +39,6 @@ def test_everything_is_given_back() -> None:
     assert machine.cuda.calls[-2:] == ["cuCtxPopCurrent", "cuDevicePrimaryCtxRelease"]
 
 
-def test_a_scope_gives_back_what_was_made_in_it_alone() -> None:
-    machine = Machine()
-    with machine.context() as context:
-        kept = context.allocate(100)
-        with context.scope():
-            context.allocate(200)
-        assert machine.cuda.works[0].memory.used_bytes == 100
-        context.upload(kept, b"abc")
-        assert context.download(kept, 3) == b"abc"
-
-
 def test_an_unknown_gpu_is_refused() -> None:
     machine = Machine()
     with (
@@ -63,14 +52,6 @@ def _launch(context, name: str):
     stream, function = context.stream(), context.function(context.load(fake_image(name)), name)
     context.driver.call("cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, stream, 0, 0)
     return stream
-
-
-def test_waiting_for_a_stream_takes_as_long_as_what_is_on_it() -> None:
-    machine = Machine(kernels={"slow": FakeCudaKernel(duration_ns=5_000_000_000)})
-    with machine.context() as context:
-        stream, begin_ns = _launch(context, "slow"), machine.clock.now_ns()
-        context.synchronise(stream)
-        assert 5.0e9 <= machine.clock.now_ns() - begin_ns < 5.001e9
 
 
 def test_a_kernel_that_never_ends_is_given_up_and_nothing_is_freed_beside_it() -> None:
@@ -122,22 +103,17 @@ def fake(**more) -> FakeCuda:
     return FakeCuda([FakeCudaGpu()], FakeClock(), **more)
 
 
-def test_no_driver_at_all() -> None:
-    with pytest.raises(DeviceError, match=r"no NVIDIA driver on this machine: .*libcuda\.so\.1") as caught:
-        Driver(fake(fails_with=None), WITHOUT)
-    assert "simulate" in caught.value.hint
-
-
 @pytest.mark.parametrize(
     ("code", "words", "hint"),
     [
+        (None, r"no NVIDIA driver on this machine: .*libcuda\.so\.1", "simulate"),
         (100, "there is no NVIDIA GPU on this machine", "simulate"),
         (803, "updated while an older one is loaded", "reboot"),
         (34, "a stub for linking", "library path"),
         (999, "cuInit: CUDA error 999, CUDA_ERROR_UNKNOWN", "nvidia-smi"),
     ],
 )
-def test_a_driver_that_does_not_start_says_why(code: int, words: str, hint: str) -> None:
+def test_a_driver_that_does_not_start_says_why(code: int | None, words: str, hint: str) -> None:
     with pytest.raises(DeviceError, match=words) as caught:
         Driver(fake(fails_with=code), WITHOUT)
     assert hint in caught.value.hint

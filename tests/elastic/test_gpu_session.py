@@ -62,16 +62,6 @@ def test_streams_and_events_go_with_their_backend() -> None:
         assert machine.cuda.leaked() == before
 
 
-def test_tasks_get_the_resources_of_their_compiled_kernels() -> None:
-    with ready(Machine()) as (gpu, _):
-        (fitted,) = gpu.fitted([task("a")])
-        with gpu.open_backend([fitted]):
-            pass
-    calls = fitted.network.calls
-    assert [sorted(call.resources) for call in calls] == [[1, 2], [1]]
-    assert all(call.elastic for call in calls)
-
-
 @pytest.mark.parametrize("elastic", [{}, {1: Form("add_one__grid", Resources(32, static_shared_bytes=200 << 10))}])
 def test_a_kernel_whose_forms_were_refused_or_do_not_fit_is_told_to_have_none(elastic: dict[int, Form]) -> None:
     refused = {**BUILD.forms, "add_one": replace(BUILD.forms["add_one"], elastic=elastic)}

@@ -72,23 +72,6 @@ def test_a_critical_request_waits_for_one_launch_of_normal_work_at_most():
     assert max(waited_us) > 0, "the host was busy"
 
 
-def test_arrivals_are_drawn_alike_from_one_seed_and_differently_for_each_task():
-    def arrivals(seed, name):
-        tasks = [task(each, call(blocks=1, block_us=1), arrivals="poisson:20000/s") for each in ("a", "b")]
-        return [each.arrived_ns for each in requests_of(run(Whole(), *tasks, seed=seed), name)]
-
-    assert len(arrivals(1, "a")) > 3
-    assert arrivals(1, "a") == arrivals(1, "a")
-    assert arrivals(1, "a") != arrivals(2, "a")
-    assert arrivals(1, "a") != arrivals(1, "b")
-
-
-def test_a_deadline_is_missed_by_what_is_late():
-    loop = run(Whole(), task("a", call(blocks=2), arrivals="uniform:10000/s", deadline_s=100e-6), duration_us=150)
-    (request,) = loop.requests
-    assert (request.outcome, request.met) == ("ok", False)
-
-
 def test_pieces_are_parts_of_one_kernel_and_the_request_is_answered_with_the_last():
     loop = run(Pieces(count=3, blocks=2), task("a", call(blocks=8, threads=512)), duration_us=530)
     parts = [(each.launch.first, each.launch.count, each.launch.blocks) for each in loop.launches]

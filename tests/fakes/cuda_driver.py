@@ -53,12 +53,10 @@ class FakeCuda(CudaWork):
     # --- the driver and its devices
 
     def cuGetErrorName(self, error: int) -> tuple[Any, ...]:
-        """Return the name of a code."""
         return CUresult.CUDA_SUCCESS, CUresult(error).name.encode()
 
     @answers(0)
     def cuInit(self, Flags: int) -> None:
-        """Initialise, or fail as scripted."""
         if self._fails_with is None:
             raise RuntimeError("Failed to dlopen libcuda.so.1")
         refuse(self._fails_with, when=self._fails_with != 0)
@@ -68,33 +66,27 @@ class FakeCuda(CudaWork):
 
     @answers(1)
     def cuDriverGetVersion(self) -> tuple[Any, ...]:
-        """Return the version of CUDA."""
         return (self.version,)
 
     @answers(1)
     def cuDeviceGetCount(self) -> tuple[Any, ...]:
-        """Return the number of GPUs."""
         return (len(self.works),)
 
     @answers(1)
     def cuDeviceGet(self, ordinal: int) -> tuple[Any, ...]:
-        """Return one GPU."""
         refuse(codes.INVALID_DEVICE, when=not 0 <= ordinal < len(self._devices))
         return (self._devices[ordinal],)
 
     @answers(1)
     def cuDeviceGetName(self, length: int, dev: Handle) -> tuple[Any, ...]:
-        """Return its name, padded to a length, as the bindings do."""
         return ((handle_of(dev, "device").gpu.name.encode()[: length - 1] + b"\0").ljust(length, b" "),)
 
     @answers(1)
     def cuDeviceGetUuid(self, dev: Handle) -> tuple[Any, ...]:
-        """Return its UUID."""
         return (SimpleNamespace(bytes=handle_of(dev, "device").gpu.uuid),)
 
     @answers(1)
     def cuDeviceGetAttribute(self, attrib: IntEnum, dev: Handle) -> tuple[Any, ...]:
-        """Return one of its attributes."""
         check_type(attrib, CUdevice_attribute)
         gpu = handle_of(dev, "device").gpu
         table = {
@@ -113,7 +105,6 @@ class FakeCuda(CudaWork):
 
     @answers(1)
     def cuDevicePrimaryCtxRetain(self, dev: Handle) -> tuple[Any, ...]:
-        """Make the primary context, or increase its count."""
         primary = self._primaries[self._devices.index(dev)]
         primary.alive = True
         primary.what.retained += 1
@@ -121,7 +112,6 @@ class FakeCuda(CudaWork):
 
     @answers(0)
     def cuDevicePrimaryCtxRelease(self, dev: Handle) -> None:
-        """Decrease the count of the primary context; the last release waits for running work and destroys it."""
         primary = self._primaries[self._devices.index(dev)]
         refuse(codes.INVALID_CONTEXT, when=not primary.alive)
         primary.what.retained -= 1
@@ -131,26 +121,22 @@ class FakeCuda(CudaWork):
 
     @answers(0)
     def cuCtxPushCurrent(self, ctx: Handle) -> None:
-        """Make a context current."""
         refuse(codes.INVALID_CONTEXT, when=ctx.kind != "context" or not ctx.alive)
         self._state.current.append(ctx)
 
     @answers(1)
     def cuCtxPopCurrent(self) -> tuple[Any, ...]:
-        """Make the previous context current."""
         refuse(codes.INVALID_CONTEXT, when=not self._state.current)
         return (self._state.current.pop(),)
 
     @answers(2)
     def cuCtxGetStreamPriorityRange(self) -> tuple[Any, ...]:
-        """Return the lowest and the highest priority."""
         return self._context().work.gpu.priorities
 
     # --- green contexts
 
     @answers(1)
     def cuDeviceGetDevResource(self, device: Handle, typename: IntEnum) -> tuple[Any, ...]:
-        """Return a device's multiprocessors."""
         check_type(typename, CUdevResourceType)
         gpu = handle_of(device, "device").gpu
         refuse(codes.NOT_SUPPORTED, when=not gpu.green)
@@ -158,7 +144,6 @@ class FakeCuda(CudaWork):
 
     @answers(1)
     def cuCtxGetDevResource(self, hCtx: Handle, typename: IntEnum) -> tuple[Any, ...]:
-        """Return the multiprocessors of a context."""
         check_type(typename, CUdevResourceType)
         context = handle_of(hCtx, "context")
         refuse(codes.NOT_SUPPORTED, when=not context.work.gpu.green)
@@ -166,7 +151,6 @@ class FakeCuda(CudaWork):
 
     @answers(3)
     def cuDevSmResourceSplitByCount(self, nbGroups: int, input_: Any, flags: int, minCount: int) -> tuple[Any, ...]:
-        """Split multiprocessors into groups of a size that the GPU supports and that is at least the requested one."""
         gpu = self._context().work.gpu
         size = -(-max(minCount, gpu.green_least) // gpu.green_step) * gpu.green_step
         groups = min(nbGroups, input_.sm.smCount // size)
@@ -175,25 +159,21 @@ class FakeCuda(CudaWork):
 
     @answers(1)
     def cuDevResourceGenerateDesc(self, resources: Sequence[Any], nbResources: int) -> tuple[Any, ...]:
-        """Describe the multiprocessors of a green context."""
         refuse(codes.INVALID_VALUE, when=nbResources != len(resources))
         return (Handle("description", sum(each.sm.smCount for each in resources)),)
 
     @answers(1)
     def cuGreenCtxCreate(self, desc: Handle, dev: Handle, flags: int) -> tuple[Any, ...]:
-        """Make a green context."""
         refuse(codes.INVALID_VALUE, when=flags != 1)
         return (self._made("green", FakeContext(handle_of(dev, "device"), desc.what)),)
 
     @answers(1)
     def cuCtxFromGreenCtx(self, hCtx: Handle) -> tuple[Any, ...]:
-        """Return a context that can be made current; it lives as long as the green context."""
         refuse(codes.INVALID_CONTEXT, when=hCtx.kind != "green" or not hCtx.alive)
         return (Handle("context", hCtx.what),)
 
     @answers(1)
     def cuGreenCtxStreamCreate(self, greenCtx: Handle, flags: int, priority: int) -> tuple[Any, ...]:
-        """Make a stream of a green context; its context is the primary one, whose kernels run on it."""
         refuse(codes.INVALID_CONTEXT, when=greenCtx.kind != "green" or not greenCtx.alive)
         refuse(codes.INVALID_VALUE, when=flags != 1)
         (made,) = self.cuStreamCreateWithPriority(flags, priority)[1:]
@@ -202,7 +182,6 @@ class FakeCuda(CudaWork):
 
     @answers(0)
     def cuGreenCtxDestroy(self, hCtx: Handle) -> None:
-        """Wait for running work and destroy a green context."""
         self._wait(hCtx.what.work.busy_until_ns)
         refuse(codes.INVALID_CONTEXT, when=hCtx.kind != "green" or not hCtx.alive)
         hCtx.alive = False

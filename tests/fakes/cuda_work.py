@@ -27,7 +27,6 @@ class CudaWork(CudaState):
 
     @answers(1)
     def cuMemAlloc(self, bytesize: int) -> tuple[Any, ...]:
-        """Allocate."""
         memory = self._context().work.memory
         refuse(codes.INVALID_VALUE, when=bytesize <= 0)
         address = memory.allocate(bytesize)
@@ -36,7 +35,6 @@ class CudaWork(CudaState):
 
     @answers(0)
     def cuMemFree(self, dptr: Any) -> None:
-        """Wait until the GPU is idle and free memory."""
         work = self._context().work
         self._wait(work.busy_until_ns)
         refuse(codes.INVALID_VALUE, when=not work.memory.free(int(dptr)))
@@ -46,31 +44,26 @@ class CudaWork(CudaState):
 
     @answers(0)
     def cuMemcpyHtoD(self, dstDevice: Any, srcHost: int, ByteCount: int) -> None:
-        """Copy from an address of the host."""
         self._memory(dstDevice, ByteCount)[:] = bytearray(ctypes.string_at(srcHost, ByteCount))
 
     @answers(0)
     def cuMemcpyHtoDAsync(self, dstDevice: Any, srcHost: bytes, ByteCount: int, hStream: Handle) -> None:
-        """Copy to the GPU: pageable bytes are read now and arrive in the order of the stream."""
         target = self._memory(dstDevice, ByteCount)
         refuse(codes.INVALID_VALUE, when=len(memoryview(srcHost).cast("B")) < ByteCount)
         self._moves(hStream, target, bytearray(memoryview(srcHost).cast("B")[:ByteCount]))
 
     @answers(0)
     def cuMemcpyDtoHAsync(self, dstHost: bytearray, srcDevice: Any, ByteCount: int, hStream: Handle) -> None:
-        """Copy from the GPU to pageable memory after waiting for this stream only."""
         source = self._memory(srcDevice, ByteCount)
         self._wait(self._of(hStream, "stream").tail_ns)
         memoryview(dstHost).cast("B")[:ByteCount] = source.tobytes()
 
     @answers(0)
     def cuMemsetD8Async(self, dstDevice: Any, uc: int, N: int, hStream: Handle) -> None:
-        """Set bytes in the order of the stream."""
         self._moves(hStream, self._memory(dstDevice, N), uc)
 
     @answers(0)
     def cuMemsetD32Async(self, dstDevice: Any, ui: int, N: int, hStream: Handle) -> None:
-        """Set words in the order of the stream."""
         refuse(codes.INVALID_VALUE, when=int(dstDevice) % 4 != 0)
         self._moves(hStream, self._memory(dstDevice, 4 * N).view("uint32"), ui)
 
@@ -78,7 +71,6 @@ class CudaWork(CudaState):
     def cuMemsetD2D32Async(
         self, dstDevice: Any, dstPitch: int, ui: int, Width: int, Height: int, hStream: Handle
     ) -> None:
-        """Set words of each row in the order of the stream."""
         refuse(codes.INVALID_VALUE, when=int(dstDevice) % 4 != 0 or dstPitch % 4 != 0 or Width * 4 > dstPitch)
         words = self._memory(dstDevice, (Height - 1) * dstPitch + 4 * Width).view("uint32")
         for row in range(Height):
@@ -88,7 +80,6 @@ class CudaWork(CudaState):
 
     @answers(1)
     def cuModuleLoadData(self, image: bytes) -> tuple[Any, ...]:
-        """Load an image that begins as a cubin does, or PTX text, which ends with a zero; return its symbols."""
         data = bytes(image)
         if b"\n.version " in data[:_PTX_HEAD_BYTES] and data.endswith(b"\0"):
             symbols = re.findall(rb"\.entry\s+([\w$]+)", data)
@@ -98,13 +89,11 @@ class CudaWork(CudaState):
 
     @answers(0)
     def cuModuleUnload(self, hmod: Handle) -> None:
-        """Wait for running work and unload a module."""
         self._wait(self._context().work.busy_until_ns)
         self._destroy(hmod, "module")
 
     @answers(1)
     def cuModuleGetFunction(self, hmod: Handle, name: bytes) -> tuple[Any, ...]:
-        """Return a kernel of a module."""
         check_type(name, bytes)
         image = self._of(hmod, "module")
         refuse(codes.NOT_FOUND, when=name + b"\0" not in image)
@@ -118,7 +107,6 @@ class CudaWork(CudaState):
 
     @answers(1)
     def cuFuncGetAttribute(self, attrib: IntEnum, hfunc: Handle) -> tuple[Any, ...]:
-        """Return an attribute of a kernel."""
         check_type(attrib, CUfunction_attribute)
         function, gpu = self._of(hfunc, "function"), self._context().work.gpu
         kernel = function.kernel or FakeCudaKernel()
@@ -133,7 +121,6 @@ class CudaWork(CudaState):
 
     @answers(0)
     def cuFuncSetAttribute(self, hfunc: Handle, attrib: IntEnum, value: int) -> None:
-        """Permit more dynamic shared memory than usual."""
         check_type(attrib, CUfunction_attribute)
         function, gpu = self._of(hfunc, "function"), self._context().work.gpu
         static_bytes = (function.kernel or FakeCudaKernel()).static_shared_bytes
@@ -142,7 +129,6 @@ class CudaWork(CudaState):
 
     @answers(2)
     def cuFuncGetParamInfo(self, func: Handle, paramIndex: int) -> tuple[Any, ...]:
-        """Return the offset and the size of a parameter of a kernel."""
         kernel = self._of(func, "function").kernel
         refuse(codes.NOT_SUPPORTED, when=kernel is None)  # of a kernel that was not scripted nothing is known
         refuse(codes.INVALID_VALUE, when=paramIndex >= len(kernel.sizes))
@@ -153,7 +139,6 @@ class CudaWork(CudaState):
         self, f: Handle, gridDimX: int, gridDimY: int, gridDimZ: int, blockDimX: int, blockDimY: int, blockDimZ: int,
         sharedMemBytes: int, hStream: Handle, kernelParams: int, extra: int,
     ) -> None:  # fmt: skip
-        """Launch; the arguments are read now, from an array of addresses."""
         function, stream = self._of(f, "function"), self._of(hStream, "stream")
         refuse(codes.INVALID_HANDLE, when=f.context is not hStream.context)
         assert hStream.context is not None
@@ -183,23 +168,19 @@ class CudaWork(CudaState):
 
     @answers(1)
     def cuStreamCreateWithPriority(self, flags: int, priority: int) -> tuple[Any, ...]:
-        """Make a stream; a priority outside the range is clamped, as documented."""
         low, high = self._context().work.gpu.priorities
         return (self._made("stream", FakeStream(max(high, min(low, priority)))),)
 
     @answers(0)
     def cuStreamDestroy(self, hStream: Handle) -> None:
-        """Destroy a stream; its work continues."""
         self._destroy(hStream, "stream")
 
     @answers(0)
     def cuStreamSynchronize(self, hStream: Handle) -> None:
-        """Wait for the work of a stream."""
         self._wait(self._of(hStream, "stream").tail_ns)
 
     @answers(0)
     def cuStreamWaitEvent(self, hStream: Handle, hEvent: Handle, Flags: int) -> None:
-        """Let later work of a stream wait for the present recording of an event."""
         stream, event = self._of(hStream, "stream"), self._of(hEvent, "event")
         refuse(codes.INVALID_VALUE, when=Flags != 0)
 
@@ -210,7 +191,6 @@ class CudaWork(CudaState):
 
     @answers(0)
     def cuStreamWaitValue32(self, stream: Handle, addr: Any, value: int, flags: int) -> None:
-        """Let later work of a stream wait until a word is at least a value."""
         self._memory(addr, 4)
         line, work = self._of(stream, "stream"), self._context().work
         refuse(codes.INVALID_VALUE, when=flags != 0 or int(addr) % 4 != 0)
@@ -218,18 +198,15 @@ class CudaWork(CudaState):
 
     @answers(1)
     def cuEventCreate(self, Flags: int) -> tuple[Any, ...]:
-        """Make an event, with timing alone."""
         refuse(codes.INVALID_VALUE, when=Flags not in (0, 1))
         return (self._made("event", FakeEvent()),)
 
     @answers(0)
     def cuEventDestroy(self, hEvent: Handle) -> None:
-        """Destroy an event."""
         self._destroy(hEvent, "event")
 
     @answers(0)
     def cuEventRecord(self, hEvent: Handle, hStream: Handle) -> None:
-        """Record an event after the present work of a stream."""
         event, stream = self._of(hEvent, "event"), self._of(hStream, "stream")
         refuse(codes.INVALID_HANDLE, when=hEvent.context is not hStream.context)
         called_ns, event.at_ns = self.clock.now_ns(), NEVER_NS
@@ -241,13 +218,11 @@ class CudaWork(CudaState):
 
     @answers(0)
     def cuEventQuery(self, hEvent: Handle) -> None:
-        """Return whether an event is complete; an event without a recording is."""
         at_ns = self._of(hEvent, "event").at_ns
         refuse(codes.NOT_READY, when=at_ns is not None and at_ns > self.clock.now_ns())
 
     @answers(1)
     def cuEventElapsedTime(self, hStart: Handle, hEnd: Handle) -> tuple[Any, ...]:
-        """Return the milliseconds between two events in single precision."""
         start_ns, end_ns = self._of(hStart, "event").at_ns, self._of(hEnd, "event").at_ns
         refuse(codes.INVALID_HANDLE, when=start_ns is None or end_ns is None)
         refuse(codes.NOT_READY, when=max(start_ns, end_ns) > self.clock.now_ns())
