@@ -24,7 +24,7 @@ from pathlib import Path
 
 from edgetune import limits
 from edgetune.artifacts.files import read_source
-from edgetune.artifacts.kernel_tasks import MDTB, KernelCall, KernelNetwork, KernelTasks
+from edgetune.artifacts.kernel_tasks import MDTB, VALUES, KernelCall, KernelNetwork, KernelTasks
 from edgetune.errors import InputError, blaming
 from edgetune.serving.arrivals import parse_arrivals
 from edgetune.serving.sources import ArrivalSource
@@ -44,11 +44,6 @@ from edgetune.stages.elastic.model import ASSUMED, GpuTimingModel
 from edgetune.stages.elastic.pieces import PieceShape, about_s
 from edgetune.stages.elastic.view import Launch, TaskState
 from edgetune.units import format_duration
-
-_FORMATS: Mapping[str, str] = {
-    "int": "<i", "uint": "<I", "int64": "<q", "uint64": "<Q", "float": "<f", "double": "<d",
-}  # fmt: skip
-"""As ``struct`` packs them (little endian, as every CUDA platform)."""
 
 
 def tasks_of(document: KernelTasks, *, folder: Path = Path()) -> tuple[GpuTask, ...]:
@@ -107,7 +102,7 @@ def _argument(said: str | Mapping[str, float], where: str) -> Argument:
     try:
         exact = value == int(value) and abs(value) <= 2**53  # above, it was rounded when it was read
         number = int(value) if "int" in kind and exact else value
-        return Scalar(struct.pack(_FORMATS[kind], number))
+        return Scalar(struct.pack(VALUES[kind], number))
     except (struct.error, OverflowError, ValueError):
         raise InputError(f"{where}: {value:g} is no value of type {kind}", "e.g. {int: 5}, {float: 0.5}") from None
 

@@ -12,7 +12,7 @@ from edgetune.stages.elastic.cpu_equivalence import Verdict
 from edgetune.stages.elastic.cuda import context as cuda_context
 from edgetune.stages.elastic.cuda import gpu_equivalence
 from edgetune.stages.elastic.cuda.building import load_forms
-from edgetune.stages.elastic.kernel import CudaKernel, TransformResult
+from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.ptx import interpreter
 from edgetune.stages.elastic.ptx.decode import UnknownInstructionError
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
@@ -65,23 +65,23 @@ class CheckResult:
     gpu: str | None = None
 
 
-def launches_of(done: TransformResult, name: str, text: str, words: Sequence[str]) -> Launches:
+def launches_of(done: TransformResult, name: str, text: str, asked: Sequence[str]) -> Launches:
     """Return the launches in a file and on the command line, and guesses for kernels without any.
 
     Args:
         done: The transformed file.
         name: Of the file, for messages.
         text: The file before the transformation.
-        words: Launches on the command line.
+        asked: Launches on the command line.
 
     Raises:
         InputError: a launch cannot be read, or is of a kernel that the file does not have.
     """
-    for each in words:
+    for each in asked:
         if "grid=" not in each:  # which would be a sentence in a comment
             raise InputError(f"--launch {each!r} is no launch: it needs a kernel, grid= and block=", HINT)
-    asked = "\n".join(f"// launch {each}" for each in words)
-    given = [*sample_launches_in(text, name), *sample_launches_in(asked, "--launch")]
+    comments = "\n".join(f"// launch {each}" for each in asked)
+    given = [*sample_launches_in(text, name), *sample_launches_in(comments, "--launch")]
     kernels = {one.kernel.name for one in done.kernels}
     for launch in given:
         if launch.call.kernel not in kernels:
@@ -91,20 +91,16 @@ def launches_of(done: TransformResult, name: str, text: str, words: Sequence[str
     guessed, missing = dict[str, SampleLaunch](), dict[str, EdgetuneError]()
     for kernel in (each.kernel for each in done.kernels if each.variants and each.kernel.name not in known):
         if (guess := guessed_launch(kernel)) is None:
-            missing[kernel.name] = _no_launch(kernel)
+            listed = ", ".join(each.type for each in kernel.parameters)
+            words = " ".join(f"p{place}=..." for place in range(len(kernel.parameters)))
+            missing[kernel.name] = InputError(
+                f"it has no launch, and none can be guessed for its parameters ({listed})",
+                "write TYPE[SIZE] for memory, TYPE:NUMBER for a value: "
+                f"--launch '{kernel.name} grid=4 block=64 {words}'",
+            )
         else:
             (guessed[kernel.name],) = sample_launches_in(f"// launch {guess}", "guess")
     return Launches(given, guessed, missing)
-
-
-def _no_launch(kernel: CudaKernel) -> InputError:
-    """Return the error for a kernel without a launch of which none can be guessed."""
-    listed = ", ".join(each.type for each in kernel.parameters)
-    words = " ".join(f"p{place}=..." for place in range(len(kernel.parameters)))
-    return InputError(
-        f"it has no launch, and none can be guessed for its parameters ({listed})",
-        f"write TYPE[SIZE] for memory, TYPE:NUMBER for a value: --launch '{kernel.name} grid=4 block=64 {words}'",
-    )
 
 
 def tried_on_cpu(done: TransformResult, name: str, launches: Launches, reporter: Reporter) -> CheckResult:
