@@ -267,7 +267,7 @@ class EngineRun:
     def _output_bytes(self, name: str, kind: str) -> int:
         shape = tuple(self._context.get_tensor_shape(name))
         if -1 not in shape:
-            return math.prod(shape) * _item_bytes(kind, name)
+            return int(math.prod(shape)) * _item_bytes(kind, name)
         most = int(self._context.get_max_output_size(name))
         if most < 0:
             raise InputError(f"output {name!r} of {self._reference} has no largest size", "end the network before it")

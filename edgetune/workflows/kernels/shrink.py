@@ -56,15 +56,16 @@ def shrink(opts: ShrinkOptions, reporter: Reporter) -> KeptPieces:
         flaws = ", ".join(dict.fromkeys(design.flaw or "" for design in shrunk.designs))
         message = f"no form of {kernel} with {logical.threads} threads is kept: {flaws}"
         raise InfeasibleError(message, "launch it with other block sizes")
+    rows = _piece_rows(forms, shrunk)
     document = {
         "kernel": kernel, "gpu": gpu.name, "arch": arch, "designs": len(shrunk.designs),
         "pruned_share": shrunk.pruned_share,
         "rules": {"launch_s": gpu.launch_s, "most_overhead_s": LAUNCHES * gpu.launch_s},
-        "forms": _form_rows(forms, shrunk), "rows": _piece_rows(forms, shrunk),
+        "forms": _form_rows(forms, shrunk), "rows": rows,
     }  # fmt: skip
     grid, block = ("x".join(map(str, sizes)) for sizes in (logical.grid, logical.block))
     launch = f"{kernel}, {grid} blocks of {block} threads; beside: critical blocks, modulo multiprocessors"
-    return KeptPieces(document, launch, _said(shrunk, document["rows"]))
+    return KeptPieces(document, launch, _said(shrunk, rows))
 
 
 def _forms(opts: ShrinkOptions, arch: str) -> tuple[str, Forms]:

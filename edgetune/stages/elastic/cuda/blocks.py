@@ -290,7 +290,9 @@ class BlockRecords:
                 else:
                     spans.append([sm, start, end, 1])
             found += [
-                Residency(number, sm if own else seen.index(sm), *map(self.timer.host_ns, span), count)
-                for sm, *span, count in spans
+                Residency(
+                    number, sm if own else seen.index(sm), self.timer.host_ns(start), self.timer.host_ns(end), count
+                )
+                for sm, start, end, count in spans
             ]
         return found
