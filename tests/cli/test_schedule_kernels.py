@@ -371,10 +371,12 @@ def test_a_dry_run_compiles_and_launches_nothing(edgetune, tasks_run, fake):
     assert not any("scale" in each.symbol for each in cuda.launches)
 
 
+@pytest.mark.usefixtures("tasks_run")
 @pytest.mark.parametrize("way", ["fails", "hangs"])
 def test_a_kernel_that_goes_wrong_in_the_middle_ends_the_run_and_what_ran_is_kept(
-    edgetune, tasks_run, fake, once_it_runs, way
+    edgetune, fake, once_it_runs, way, monkeypatch
 ):
+    monkeypatch.setattr("edgetune.stages.elastic.cuda.backend._NAP_S", 0.01)
     launched, running = itertools.count(), []
     once_it_runs(lambda: running.append(True))
 

@@ -71,7 +71,7 @@ def test_a_network_of_persistent_forms_is_the_network() -> None:
         assert launched
 
 
-@pytest.mark.parametrize("policy", ["elastic", "persistent"])
+@pytest.mark.parametrize("policy", [pytest.param("elastic", marks=pytest.mark.slow), "persistent"])
 def test_a_run_by_a_policy_of_pieces_leaves_the_answers_of_both_networks(policy: str) -> None:
     with on_the_interpreter("cifarnet", persistent=policy == "persistent") as (machine, context, asked, built):
         context.facts = replace(context.facts, gpu=replace(context.facts.gpu, launch_s=1e-6))

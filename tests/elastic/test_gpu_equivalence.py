@@ -94,7 +94,8 @@ def test_nothing_is_tried_behind_a_kernel_that_fails(symbol: str, answer: str, r
     assert untried["add_one"].message.startswith("double_it failed before it")
 
 
-def test_a_kernel_that_hangs_is_reported_and_not_waited_for() -> None:
+def test_a_kernel_that_hangs_is_reported_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgetune.stages.elastic.cuda.context._NAP_S", 0.1)
     with Machine(
         kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], duration_ns=None)}
     ).context() as context:

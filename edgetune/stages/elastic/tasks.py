@@ -127,10 +127,10 @@ def check_count(tasks: Sequence[GpuTask], policies: Sequence[str], gpu: Gpu | No
     expected = {
         task.name: (len(policies) + task.critical) * about_launches(task, gpu, duration_s=duration_s) for task in tasks
     }
-    for task, call in ((task, call) for task in tasks for call in task.network.calls):
+    for name, call in ((task.name, call) for task in tasks for call in task.network.calls):
         least_s = 0.0 if gpu is None else _least_s(call, gpu)
         if not least_s <= _LONGEST_KERNEL_S:
-            message = f"task {task.name}: kernel {call.kernel} takes about {least_s:.3g} s"
+            message = f"task {name}: kernel {call.kernel} takes about {least_s:.3g} s"
             raise InputError(message, "are flop_per_block, bytes_per_block or block_time those of one block?")
     name = "launches" if gpu is None else "simulated_launches"
     if sum(expected.values()) <= limits.limit(name):
