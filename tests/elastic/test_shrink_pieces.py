@@ -30,14 +30,6 @@ def launch(blocks: int, threads: int) -> Logical:
     return Logical((blocks, 1, 1), (threads, 1, 1))
 
 
-@pytest.mark.parametrize(
-    ("blocks", "expected"),
-    [(196, (49, 98, 196)), (49, (49,)), (1, (1,)), (64, (1, 2, 4, 8, 16, 32, 64)), (24, (3, 6, 12, 24))],
-)
-def test_slices_are_the_grid_halved_as_long_as_it_is_even(blocks: int, expected: tuple[int, ...]) -> None:
-    assert slices(blocks) == expected
-
-
 @given(st.integers(1, 2**31))
 def test_slices_divide_the_grid_and_the_smallest_is_odd(blocks: int) -> None:
     found = slices(blocks)

@@ -28,12 +28,6 @@ def test_operations_take_what_the_multiprocessor_computes():
     assert scene.run()[0, "ended"] == LATENCY + 100
 
 
-def test_few_threads_reach_a_share_of_the_peak():
-    scene = Scene()
-    scene.launch(call(blocks=2, threads=64, flop=1e8))  # 64 of the 512 that saturate
-    assert scene.run()[0, "ended"] == LATENCY + 8 * 100
-
-
 def test_waits_of_a_thread_do_not_get_shorter_with_more_blocks_and_are_in_measured_times_already():
     waiting = replace(call(blocks=32, threads=128, flop=1e4), waits_per_block=10)
     scene = Scene()
