@@ -316,8 +316,13 @@ def test_the_figures_are_shown_before_the_gpu_is_closed(edgetune, tasks_run, fak
     assert (tasks_run / "kernels.parquet").exists()
 
 
-def test_tasks_run_and_the_same_figures_are_told_as_of_a_simulation(edgetune, tasks_run, fake):
+@pytest.mark.usefixtures("tasks_run")
+def test_tasks_run_and_the_same_figures_are_told_as_of_a_simulation(edgetune, fake, monkeypatch):
     cuda = fake(FakeCudaGpu(sm_count=2, threads_per_sm=256))  # which holds 4 of 8 blocks at once
+    loop, seen_s = share.ElasticLoop, set()
+    monkeypatch.setattr(
+        share, "ElasticLoop", lambda *of, gpu, **more: seen_s.add(gpu.launch_s) or loop(*of, gpu=gpu, **more)
+    )
     ended = edgetune(*RUN, "--policy", "multistream,elastic", "-o", "k.parquet")
     assert ended.code == 0, ended.err
     assert "SIMULATED" not in ended.out + ended.err
@@ -328,6 +333,7 @@ def test_tasks_run_and_the_same_figures_are_told_as_of_a_simulation(edgetune, ta
     timeline = io.read(KernelTimeline, "k.parquet")
     told = timeline.header.conditions
     assert (told["simulated"], told["device"], told["gpu"]["sm_count"]) == (False, "Fake CUDA GPU (not hardware)", 2)
+    assert seen_s == {told["gpu"]["launch_s"]}, "policies are told what was measured, and nothing of a model's host"
     assert told["gpu"]["launch_s"] > 0
     assert told["policies"]["elastic"][0]["clocks_apart_s"] < 1e-5
     assert {row.policy for row in timeline.rows} == {"solo", "multistream", "elastic"}
