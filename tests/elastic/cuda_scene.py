@@ -154,7 +154,6 @@ class Machine:
 
 
 def interpreted(done: TransformResult, gpu: FakeCudaGpu) -> Machine:
-    """Return a machine whose GPU runs the kernels of PTX in the interpreter, with the arguments that it is handed."""
     program = PtxProgram.of(done.source, "k.ptx")
 
     def run_it(memory: FakeMemory, launch: FakeLaunch) -> None:
@@ -186,13 +185,11 @@ def interpreted(done: TransformResult, gpu: FakeCudaGpu) -> Machine:
 
 
 def launch(number: int, task: str = "a", call: int = 0, **more: Any) -> Launch:
-    """Return a launch of a whole call of the network, or of what is asked for."""
     what = network().calls[call]
     return Launch(number, task, 0, call, what, **{"first": 0, "count": what.logical.blocks, **more})
 
 
 def moments(backend: CudaBackend) -> list[LaunchEvent]:
-    """Wait until nothing is in flight; return all that happened."""
     found: list[LaunchEvent] = []
     while some := backend.wait(None):
         found += some

@@ -120,7 +120,6 @@ class FakeCudaKernel:
     static_shared_bytes: int = 0
 
     def lasts_ns(self, grid: tuple[int, int, int], arguments: tuple[bytes, ...]) -> int | None:
-        """Return the duration of a launch, ns."""
         return self.duration_ns(grid, arguments) if callable(self.duration_ns) else self.duration_ns
 
 
@@ -139,15 +138,12 @@ class FakeMemory:
 
     @property
     def used_bytes(self) -> int:
-        """Size of all allocations, bytes."""
         return sum(part.size for part in self._parts.values())
 
     def allocations(self) -> list[tuple[int, int]]:
-        """Return the address and the size, bytes, of each allocation."""
         return [(base, part.size) for base, part in self._parts.items()]
 
     def allocate(self, size_bytes: int) -> int | None:
-        """Return the address of an allocation; ``None`` without enough memory."""
         if size_bytes + self.used_bytes > self._size_bytes:
             return None
         address = self._next
@@ -228,12 +224,10 @@ class FakeWork:
             stream.held.append(action)
 
     def hold(self, stream: FakeStream, address: int, least: int) -> None:
-        """Let a stream wait until a word is at least so much."""
         stream.held = deque()
         self._holds.append((stream, address, least))
 
     def _release(self, now_ns: int) -> None:
-        """Let streams go on whose value is there."""
         for each in list(self._holds):
             stream, address, least = each
             if stream.tail_ns <= now_ns and int(self.memory.view(address, np.uint32, 1)[0]) >= least:
@@ -246,7 +240,6 @@ class FakeWork:
                     stream.held.extend(held)
 
     def launch(self, kernel: FakeCudaKernel, launch: FakeLaunch, stream: FakeStream) -> None:
-        """Queue a launch on a stream and set its times."""
         lasts_ns = kernel.lasts_ns(launch.grid, launch.arguments)
         start_ns = max(launch.queued_ns + self.gpu.start_ns, stream.tail_ns)
         end_ns = NEVER_NS if lasts_ns is None or start_ns >= NEVER_NS else start_ns + lasts_ns

@@ -48,7 +48,6 @@ class FakeTime(Protocol):
 
 
 def ticking(clock: FakeTime, tick_ns: int = 20) -> Callable[[], int]:
-    """Return a function that reads a clock and advances it a little, for code that polls the time."""
 
     def now_ns() -> int:
         clock.advance_ns(tick_ns)
@@ -58,7 +57,6 @@ def ticking(clock: FakeTime, tick_ns: int = 20) -> Callable[[], int]:
 
 
 def answers(values: int) -> Callable[[_Method], _Method]:
-    """Return results as cuda-bindings do: a tuple of the code and so many values, ``None`` after a failure."""
 
     def decorate(method: _Method) -> _Method:
         name = method.__name__
@@ -121,11 +119,9 @@ class CudaState:
 
     @property
     def launches(self) -> list[FakeLaunch]:
-        """Launches of the first GPU."""
         return self.works[0].launches
 
     def leaked(self) -> list[Kind]:
-        """Return the handles that were not destroyed; functions end with their module."""
         return [handle.kind for handle in self.handles if handle.alive and handle.kind != "function"]
 
     def _pending_code(self, name: str) -> int:
