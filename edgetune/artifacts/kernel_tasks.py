@@ -155,8 +155,8 @@ class KernelTask:
 
 MDTB = "mdtb:"
 """Before the name of a network of the benchmark."""
-VALUES = ("int", "uint", "int64", "uint64", "float", "double")
-"""Types of arguments by value."""
+VALUES = {"int": "<i", "uint": "<I", "int64": "<q", "uint64": "<Q", "float": "<f", "double": "<d"}
+"""Types of arguments by value, as ``struct`` packs them (little endian, as every CUDA platform)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,6 @@ ENDINGS: Mapping[str, tuple[str, ...]] = {
     "benchmark": (".json",),
     "energy": (".json",),
     "event trace": (".json",),
-    "set of constants": (".yaml", ".yml"),
     "network": (".onnx",),
     "PTX": (".ptx",),
 }

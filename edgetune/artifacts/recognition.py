@@ -24,7 +24,6 @@ _MARKS: Mapping[str, re.Pattern[bytes]] = {
     "CUDA source": re.compile(rb"^struct edgetune_launch_t \{", re.MULTILINE),
     "PTX": re.compile(rb"\A/\* edgetune: "),
     "event trace": re.compile(rb'\A\{"otherData": \{"tool": "edgetune'),
-    "set of constants": re.compile(rb"\Aboard: .*^runtime: .*^knobs:|\Akind: launch_costs\b", re.DOTALL | re.MULTILINE),
     "figure": re.compile(
         rb"<dc:title>edgetune</dc:title>|\A\x89PNG.{29}.*?\x00edgetune|/Creator \(edgetune\)|"
         rb'<meta name="generator" content="edgetune">',

@@ -33,13 +33,19 @@ REPLACED: dict[str, str] = {
     "schedule kernels shrink --force": "leave the option out: the command writes no file",
     "schedule kernels simulate --kept": "leave the option out: policies compute the pieces before a run",
     "schedule kernels run --kept": "leave the option out: policies compute the pieces before a run",
+    "schedule kernels calibrate": "run and bench measure what a launch takes when they open the GPU",
     **{
-        f"schedule kernels shrink --{option}": "--costs FILE takes measured times of launches and turns"
-        for option in ("launch-time", "most-overhead", "turn-time", "most-turns")
-    },
-    **{
-        f"schedule kernels shrink {option}": "leave the option out: pieces are chosen as the policies choose them"
-        for option in ("--keep", "--strict-paper", "--wiscore")
+        f"schedule kernels shrink --{option}": "leave the option out: pieces are chosen as the policies choose them"
+        for option in (
+            "launch-time",
+            "most-overhead",
+            "turn-time",
+            "most-turns",
+            "keep",
+            "strict-paper",
+            "wiscore",
+            "costs",
+        )
     },
     **{
         f"schedule kernels shrink {option}": "compile with nvcc -ptx and its options, and give the PTX"

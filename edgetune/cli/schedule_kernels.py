@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import typer
 
 from edgetune.cli.app import LazyApp
 from edgetune.cli.command import PlanningTerminal, Terminal, command
-from edgetune.cli.screen import Screen, print_document
+from edgetune.cli.screen import Screen, answer, print_document, print_lines
+from edgetune.cli.sections import TextSection
+from edgetune.processes.streams import write_bytes
 from edgetune.workflows.kernels.options import (
     BenchOptions,
-    CalibrateOptions,
     RunOptions,
     ShrinkOptions,
     SimulateOptions,
@@ -20,6 +22,7 @@ from edgetune.workflows.kernels.options import (
 
 if TYPE_CHECKING:
     from edgetune.workflows.kernels.plan import KernelRun
+    from edgetune.workflows.kernels.transform import Transformed
 
 app = LazyApp()
 
@@ -63,13 +66,26 @@ def transform(opts: TransformOptions, terminal: Terminal) -> None:
       edgetune schedule kernels transform conv.cu --explain --check
       edgetune schedule kernels transform conv.cu --check --device nvidia:0
     """
-    from edgetune.cli.kernels_report import report_transformed, show_reasons
-    from edgetune.workflows.kernels.transform import judge
-    from edgetune.workflows.kernels.transform import transform as workflow
+    from edgetune.stages.elastic.kernel import explained, reasons
+    from edgetune.workflows.kernels import transform as workflow
 
-    found = workflow(opts, terminal.screen, lambda found: show_reasons(found, opts, terminal))
-    report_transformed(found, opts, terminal)
-    judge(found)
+    def show_reasons(found: Transformed) -> None:
+        if opts.explain and not terminal.json:
+            print_lines(*explained(found.done))
+        elif not terminal.json:
+            for line in reasons(found.done)[not found.made :]:  # where nothing is made, the first one is the error
+                terminal.screen.info(line)
+
+    found = workflow.transform(opts, terminal.screen, show_reasons)
+    if terminal.json:
+        answer(workflow.document(found))
+    elif opts.checks and found.made:
+        workflow.check_section(found, TextSection(), explain=opts.explain)
+    found.require_elastic()
+    if opts.output == "-" or not (opts.output or terminal.json or opts.explain or opts.checks):
+        source = found.done.source.encode("utf-8", "surrogateescape")
+        print_document(source.decode(errors="surrogateescape")) if sys.stdout.isatty() else write_bytes(source)
+    workflow.judge(found)
 
 
 @command(app)
@@ -86,10 +102,13 @@ def shrink(opts: ShrinkOptions, terminal: Terminal) -> None:
       edgetune schedule kernels shrink conv.cu -k conv --grid 196 --block 256 \\
         --gpu rtx-2060
     """
-    from edgetune.cli.kernels_report import report_pieces
-    from edgetune.workflows.kernels.shrink import shrink as workflow
+    from edgetune.workflows.kernels import shrink as workflow
 
-    report_pieces(workflow(opts, terminal.screen), terminal)
+    kept = workflow.shrink(opts, terminal.screen)
+    if terminal.json:
+        answer(kept.document)
+    else:
+        workflow.pieces_section(kept, TextSection(), terminal.screen, whole=terminal.verbose)
 
 
 @command(app)
@@ -159,30 +178,15 @@ def bench(opts: BenchOptions, terminal: Terminal) -> None:
       edgetune schedule kernels bench D --json
       edgetune schedule kernels bench --device nvidia:0 --sms 16
     """
-    from edgetune.cli.kernels_report import report_figures
-    from edgetune.workflows.kernels.bench import bench as workflow
+    from edgetune.workflows.kernels import bench as workflow
 
-    figures = workflow(opts, terminal.screen)
-    report_figures(figures, terminal)
+    figures = workflow.bench(opts, terminal.screen)
+    if terminal.json or figures.target.path is None:
+        answer(figures.document)
+    else:
+        workflow.bench_section(figures, TextSection())
     if figures.stopped:
         raise typer.Exit(figures.stopped)
-
-
-@command(app, short_help="Measure what launches cost on a GPU.")
-def calibrate(opts: CalibrateOptions, terminal: Terminal) -> None:
-    """Measure what launches cost on a GPU, with kernels that do nothing, and keep it with the GPU's name and driver.
-
-    It takes a second. Nothing else is to run on the GPU meanwhile. Also said is whether a part of the multiprocessors
-    can be used alone (--sms), by doing it: that takes green contexts, of CUDA 12.4.
-
-    \b
-      edgetune schedule kernels calibrate
-      edgetune schedule kernels calibrate --device nvidia:1 --sms 16 -o costs.yaml
-    """
-    from edgetune.cli.kernels_report import report_costs
-    from edgetune.workflows.kernels.gpu import calibrate as workflow
-
-    report_costs(workflow(opts, terminal.screen), terminal)
 
 
 def _report_plan(plan: KernelRun, screen: Screen) -> None:

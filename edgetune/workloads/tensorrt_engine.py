@@ -11,6 +11,7 @@ ultralytics, ``nn/backends/tensorrt.py``.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,9 @@ import numpy as np
 from edgetune.artifacts.files import file_hash
 from edgetune.artifacts.profile import Task
 from edgetune.errors import DeviceError, InputError
+from edgetune.workloads.cuda_driver import GpuMemory
 from edgetune.workloads.engines import BuiltEngine, BuiltStep
 from edgetune.workloads.foreign_files import ENGINE_MARKS, model_name, refuse_foreign, require_file
-from edgetune.workloads.gpu_memory import GpuMemory, open_gpu, volume
 from edgetune.workloads.tensorrt_build import LoadedEngine, deserialize, require_tensorrt
 from edgetune.workloads.workload import BatchLimits, RunOptions, Workload, WorkloadKind
 
@@ -64,7 +65,7 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
     if task != "infer":
         raise InputError(f"{workload.reference} is an engine, which infers and does not train", "use --task infer")
     trt = require_tensorrt()
-    gpu = open_gpu()
+    gpu = GpuMemory()
     arrays: Mapping[str, Array] | None = None
     if workload.kind == "engine":
         plan, dla_core = read_plan(workload)
@@ -107,7 +108,7 @@ def inspect(workload: Workload, options: RunOptions) -> BatchLimits:
     Raises:
         InputError, DeviceError: see ``open_step``.
     """
-    trt, gpu = require_tensorrt(), open_gpu()
+    trt, gpu = require_tensorrt(), GpuMemory()
     plan, core = read_plan(workload)
     core = core if options.engine.dla_core is None else options.engine.dla_core
     return limits_of(trt, deserialize(trt, plan, workload.reference, gpu.gpu, core).engine)
@@ -246,7 +247,7 @@ class EngineRun:
         elif kind in _NUMPY:  # TensorRT 8 takes INT32 where the network has INT64
             array = np.ascontiguousarray(array, _NUMPY[kind])
         else:
-            array = np.zeros(volume(array.shape) * _item_bytes(kind, name), np.uint8)
+            array = np.zeros(math.prod(array.shape) * _item_bytes(kind, name), np.uint8)
         if engine.get_tensor_location(name) == trt.TensorLocation.HOST:
             self._on_host.append(array)
             return int(array.ctypes.data)
@@ -255,7 +256,7 @@ class EngineRun:
     def _output_bytes(self, name: str, kind: str) -> int:
         shape = tuple(self._context.get_tensor_shape(name))
         if -1 not in shape:
-            return volume(shape) * _item_bytes(kind, name)
+            return int(math.prod(shape)) * _item_bytes(kind, name)
         most = int(self._context.get_max_output_size(name))
         if most < 0:
             raise InputError(f"output {name!r} of {self._reference} has no largest size", "end the network before it")

@@ -2,7 +2,7 @@
 
     python tests/benchmarks/elastic_gpu.py [--device nvidia:0] [--sms all,16] [--parts policies,shards] [--small]
                                            [--networks alexnet,gru] [--workloads A,D] [--policies elastic]
-                                           [--turns 5] [--duration 5s] [-o FOLDER]
+                                           [--turns 5] [--duration 5s]
 
 On the whole GPU:
 numbers       answers of the six networks at their usual sizes against PyTorch's in double precision, on the CPU
@@ -12,7 +12,6 @@ On each number of multiprocessors:
 overhead      a network of forms for one logical thread, each in one slice, relative to its originals, on the GPU alone
 shards        what each launch costs, with kernels that do nothing
 policies      workloads by policies in alternation: critical latency relative to alone, throughput to sequential
-blocks        workload A by the elastic policy with block records: FOLDER/blocks-SMS.parquet and .svg
 
 ``--sms 16`` has a green context of 16 multiprocessors stand for an edge GPU; its bandwidth and caches stay those of the
 whole. Nothing is asserted but equality: the exit code is 1 where something differs. Kernels are compiled to PTX:
@@ -30,37 +29,36 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.artifacts import io, kernel_timeline
-from edgetune.artifacts.header import Header
-from edgetune.cli.plot import drawing_of, write_drawing
-from edgetune.cli.screen import Screen
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, bench, runner
 from edgetune.stages.elastic.compiler import CompileOptions
-from edgetune.stages.elastic.cuda.backend import WaitTimes
-from edgetune.stages.elastic.cuda.blocks import delay
-from edgetune.stages.elastic.cuda.building import Build, build
-from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, calibrate
+from edgetune.stages.elastic.cuda.blocks import OneBlock, delay
+from edgetune.stages.elastic.cuda.building import Build, build, compiled_image
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, launches, ways
-from edgetune.stages.elastic.cuda.gpu_session import GpuSession, open_gpu_session
+from edgetune.stages.elastic.cuda.gpu_session import (
+    EMPTY_KERNEL,
+    EMPTY_SOURCE,
+    GpuSession,
+    open_gpu_session,
+    reaction_s,
+)
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.gpu import GpuTask, KernelSequence
-from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import NETWORKS, network, values
 from edgetune.stages.elastic.mdtb.workloads import WORKLOADS, TaskPair, workload
 from edgetune.stages.elastic.policies import POLICIES, make_policy
-from edgetune.stages.elastic.timeline import timeline_rows
 from edgetune.units import parse_time_s
-from edgetune.workflows.kernels.gpu import gpu_index
+from edgetune.workflows.kernels.place import gpu_index
 
 sys.path.append(str(Path(__file__).parents[1] / "elastic"))
 from network_differences import differences, run
 
 WHOLE = ("numbers", "equality")
-EACH = ("overhead", "shards", "policies", "blocks")
+EACH = ("overhead", "shards", "policies")
 PARTS = (*WHOLE, *EACH)
 PAIRS = 30
+REPEATS, SHARDS = 200, 64
 HANG_S = 10.0
 """A kernel of these networks takes milliseconds."""
 LAUNCH_NS = 20_000
@@ -112,7 +110,7 @@ class Parts:
         self._opened, self._asked = opened, asked
         self.sizes: Sizes = SMALL if asked.small else {}
         self._names = asked.networks.split(",")
-        self._costs: dict[int, LaunchCosts] = {}
+        self._reactions_s: dict[int, float] = {}
         self._bits, self._plain = kept(fmad=False), kept(fmad=True)
         self._duration_s = parse_time_s(asked.duration, what="--duration")
         self.equal = True
@@ -122,13 +120,11 @@ class Parts:
 
         def launch_s(context: Context) -> float:
             sms = context.facts.gpu.sm_count
-            if sms not in self._costs:
-                with context.scope():
-                    self._costs[sms] = calibrate(context)
-            return self._costs[sms].reaction_s
+            if sms not in self._reactions_s:
+                self._reactions_s[sms] = reaction_s(context)
+            return self._reactions_s[sms]
 
-        patience = WaitTimes(hang_s=HANG_S)
-        return self._opened(builder=builder or self._plain, patience=patience, launch_s=launch_s, **options)
+        return self._opened(builder=builder or self._plain, hang_s=HANG_S, launch_s=launch_s, **options)
 
     def numbers(self) -> Iterator[str]:
         """Compare the answers of networks with those of PyTorch; needs torch."""
@@ -138,9 +134,9 @@ class Parts:
             made = network(name, **self.sizes.get(name, {}))
             with self.opened() as ready:
                 ready.prepare([GpuTask(name, made)])
-                run(ready.context, ready.program(name), ORIGINAL, ready.context.stream())
+                run(ready.context, ready.programs[name], ORIGINAL, ready.context.stream())
                 (output,) = [each.name for each in made.buffers if each.role == "output"]
-                answer = ready.program(name).read(output).ravel().astype(np.float64)
+                answer = ready.programs[name].read(output).ravel().astype(np.float64)
             wanted = expected(name, values(made))
             worst = float(np.abs(answer - wanted).max() / np.abs(wanted).max())
             yield f"numbers    {name:12} {len(wanted)} numbers, at most {worst:.1e} of the largest off PyTorch's"
@@ -151,8 +147,8 @@ class Parts:
             with self.opened(builder=self._bits) as ready:
                 (task,) = ready.fitted([GpuTask(name, network(name, **self.sizes.get(name, {})))])
                 ready.prepare([task])
-                tried = list(ways(ready.program(name), ready.gpu.sm_count))
-                differs = differences(ready.context, ready.program(name), tried)
+                tried = list(ways(ready.programs[name], ready.gpu.sm_count))
+                differs = differences(ready.context, ready.programs[name], tried)
             self.equal = self.equal and not differs
             said = "all bits alike" if not differs else f"{len(differs)} buffers differ, the first {differs[0]}"
             yield f"equality   {name:12} {len(tried)} ways x {len(task.network.calls)} calls: {said}"
@@ -162,7 +158,7 @@ class Parts:
         with self.opened(sm_count=sm_count) as ready:
             for name in self._names:
                 ready.prepare(ready.fitted([GpuTask(name, network(name, **self.sizes.get(name, {})))]))
-                pairs, host_bound = timed_pairs(ready, ready.program(name))
+                pairs, host_bound = timed_pairs(ready, ready.programs[name])
                 ratio = statistics.median(elastic_ms / original_ms for original_ms, elastic_ms in pairs)
                 original_ms = statistics.median(original for original, _ in pairs)
                 line = f"overhead   {name:12} original {original_ms:8.3f} ms, elastic {100 * ratio - 100:+.1f} %"
@@ -171,9 +167,9 @@ class Parts:
     def shards(self, sm_count: int | None) -> Iterator[str]:
         """Measure what launches cost."""
         with self.opened(sm_count=sm_count) as ready:
-            costs = self._costs[ready.gpu.sm_count]
-        next_us = f"{1e6 * costs.shard_s:.1f} us; from one to the next by the loop {1e6 * costs.reaction_s:.1f} us"
-        yield f"shards     each shard more {next_us}"
+            one_s, many_s = (queued_s(ready.context, count) for count in (1, SHARDS))
+            each_us, next_us = 1e6 * (many_s - one_s) / (SHARDS - 1), 1e6 * ready.gpu.launch_s
+        yield f"shards     each shard more {each_us:.1f} us; from one to the next by the loop {next_us:.1f} us"
 
     def policies(self, sm_count: int | None) -> Iterator[str]:
         """Run workloads by policies in alternation."""
@@ -193,29 +189,6 @@ class Parts:
                     f"{found.turns} turns of {duration_s:.3g} s"
                 )
                 yield from (f"           {told(each)}" for each in found.policies)
-
-    def blocks(self, sm_count: int | None) -> Iterator[str]:
-        """Draw where blocks of workload A ran."""
-        with self.opened(recorded=True, sm_count=sm_count) as ready:
-            asked = fitted(ready, workload("A", sizes=self.sizes))
-            tasks = (asked.critical, asked.normal)
-            policy = make_policy("elastic", tasks, ready.gpu)
-            with ready.open_backend(tasks) as backend:
-                begin_ns = backend.now_ns()
-                loop = ElasticLoop(policy, backend, tasks, gpu=ready.gpu, duration_s=0.1)
-                loop.run()
-            records = [*loop.launches, *loop.requests]
-            rows = timeline_rows(records, ready.residencies, policy="elastic", begin_ns=begin_ns)
-            conditions = {"simulated": False, "device": ready.gpu.name, "gpu": {"sm_count": ready.gpu.sm_count}}
-            header = Header.new(kernel_timeline.KIND, kernel_timeline.VERSION, conditions=conditions)
-        timeline = kernel_timeline.KernelTimeline(header, tuple(rows))
-        file = self._asked.output / f"blocks-{ready.gpu.sm_count}.parquet"
-        io.write(timeline, file)
-        sms = sorted({each.sm for each in ready.residencies})
-        if sms:
-            figure = str(file.with_suffix(".svg"))
-            write_drawing(lambda: drawing_of(timeline, figure, "gantt:elastic@40ms-50ms"), figure, Screen())
-        yield f"blocks     {len(ready.residencies)} stays on {len(sms)} multiprocessors"
 
     def lines(self, parts: Sequence[str], sizes: Sequence[int | None]) -> Iterator[str]:
         """Run parts; yield what they found."""
@@ -256,6 +229,21 @@ def spread(ratio: Ratio | None) -> str:
     if ratio is None:
         return "-"
     return f"{ratio.value:.3f}" + ("" if ratio.low is None else f" [{ratio.low:.3f}, {ratio.high:.3f}]")
+
+
+def queued_s(context: Context, launches: int) -> float:
+    """Return the median time that so many empty launches take until the host sees that they are over, s."""
+    with context.scope():
+        empty = OneBlock(context, compiled_image(EMPTY_SOURCE, context, "empty"), EMPTY_KERNEL)
+        stream, event, taken_ns = context.stream(), context.event(), list[int]()
+        for _ in range(REPEATS + 1):
+            begin_ns = context.now_ns()
+            for _ in range(launches):
+                empty.launch(stream)
+            context.driver.call("cuEventRecord", event, stream)
+            context.await_event(event)
+            taken_ns.append(context.now_ns() - begin_ns)
+    return statistics.median(taken_ns[1:]) / 1e9  # the first loads the kernel
 
 
 def timed_pairs(ready: GpuSession, program: Program) -> tuple[list[tuple[float, float]], bool]:
@@ -326,7 +314,6 @@ def main(arguments: Sequence[str], opener: Opener = open_gpu_session) -> int:
     parser.add_argument("--policies", default=",".join(POLICIES))
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--duration", default="5s", help="of a run of a policy")
-    parser.add_argument("-o", "--output", type=Path, default=Path(), help="folder of what blocks writes")
     asked = parser.parse_args(arguments)
 
     def opened(**options: Any) -> Any:

@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.stages.elastic.cuda import context, driver
-from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, write_costs
+from edgetune.stages.elastic.cuda import context
 from edgetune.testing.fake_jetson import FakeClock
+from edgetune.workflows.kernels import check
 from fakes.cuda_driver import FakeCuda
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 from fakes.cuda_state import ticking
@@ -175,13 +175,13 @@ CHECK = ("--check", "--device", "nvidia:0", "--quiet")
 @pytest.fixture
 def fake(monkeypatch):
     """Put a fake GPU into the machine, on which kernels write one byte unless it is said what."""
-    load, opened = driver.load_driver, context.open_context
+    load, opened = check.load_driver, context.open_context
 
     def put(kernels: dict[str, FakeCudaKernel] | None = None, *, gpus: int = 1, **more) -> FakeCuda:
         clock = FakeClock()
         kernels = TOUCHING | (kernels or {})
         cuda = FakeCuda([FakeCudaGpu()] * gpus, clock, **{"kernels": kernels, "version": 13000, **more})
-        monkeypatch.setattr(driver, "load_driver", lambda: load(cuda))
+        monkeypatch.setattr(check, "load_driver", lambda without: load(cuda, without))
         on_its_clock = partial(opened, now_ns=ticking(clock, 1000), sleep_s=clock.sleep_s)
         monkeypatch.setattr(context, "open_context", on_its_clock)
         return cuda
@@ -292,19 +292,6 @@ def test_machines_get_everything(edgetune, tmp_path):
     assert {row["status"] for row in told["rows"]} <= {"kept", "dropped"}
     best = [row for row in told["rows"] if row.get("rank") == 0 and row["critical_blocks"] == 3]
     assert all(row["blocks"] <= 30 - 3 and row["symbol"].startswith("scale__") for row in best)
-
-
-def test_measured_costs_say_how_many_launches_are_too_many(edgetune, tmp_path):
-    shards = {1: 10e-6, 2: 12e-6, 8: 24e-6}
-    facts = ("RTX", "GPU-1", "8.7", 16, "13.0", "2026-01-02", "0.1.0", 5e-5)
-    write_costs(LaunchCosts(*facts, shards, {1: 10e-6, 65: 16.4e-6}), tmp_path / "costs.yaml")
-    ended = edgetune(*SHRINK, "blur.cu", "--grid", "64", "--block", "64", "--costs", "costs.yaml", "--json")
-    assert ended.code == 0, ended.err
-    told = json.loads(ended.out)
-    assert told["rules"]["launch_s"] == pytest.approx((24e-6 - 10e-6) / 7)
-    assert (told["rules"]["turn_s"], told["rules"]["most_turns_s"]) == pytest.approx((100e-9, 6.5e-6))
-    few = {row["count"] for row in told["rows"] if row.get("reason") == "too many launches"}
-    assert few == {1, 2, 4}  # 8 pieces at most
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,6 @@ ASKED = {
 REFUSED = {
     "profile --convergence": Command(("profile", "--convergence", "proxy:cnn", "--batch-sizes", "16"), "convergence"),
     "kernels run": Command(("schedule", "kernels", "run", "tasks.yaml"), "kernel_timeline"),
-    "kernels calibrate": Command(("schedule", "kernels", "calibrate"), "set of constants"),
 }
 """Commands that need here what there may not be, e.g. a GPU; the ending is looked at first."""
 ALL = ENDS | GOES_ON | ASKED | REFUSED

@@ -154,14 +154,14 @@ def test_the_manual_says_how_to_get_a_python_for_edgetune_as_the_doctor_does(jet
 # TensorRT: the child process imports fakes in place of the libraries, which compute nothing
 
 TESTS = Path(__file__).parents[1]
-SHIM = "import sys; sys.path.insert(0, {tests!r}); import fakes.{name} as fake; sys.modules[__name__] = fake\n"
+SHIM = "import sys; sys.path.insert(0, {tests!r}); from fakes{name} as fake; sys.modules[__name__] = fake\n"
 
 
 @pytest.fixture
 def libraries(tmp_path, monkeypatch):
-    """Let child processes import the fakes as ``tensorrt`` and ``cuda.bindings.runtime``."""
+    """Let child processes import the fakes as ``tensorrt`` and ``cuda.bindings.driver``."""
     folder = tmp_path / "libraries"
-    for module, name in (("tensorrt", "tensorrt"), ("cuda/bindings/runtime", "cudart")):
+    for module, name in (("tensorrt", " import tensorrt"), ("cuda/bindings/driver", ".tensorrt import cuda")):
         path = folder / f"{module}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(SHIM.format(tests=str(TESTS), name=name))

@@ -48,7 +48,6 @@ COMMANDS = (
     "schedule kernels transform scale.cu -o scale.ptx",
     "schedule kernels shrink scale.cu --grid 6 --block 256",
     "schedule kernels run gpu.yaml -o kernels-run.parquet",
-    "schedule kernels calibrate -o launches.yaml",
     "roofline small.onnx --device twin:orin-agx --plot roofline.svg",
     "merge table.csv more.csv -o merged.csv",
     "compare table.csv table.csv",

@@ -16,7 +16,6 @@ from random import Random
 from typing import TypeVar
 
 from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, Logical, Resources
-from edgetune.stages.elastic.tasks import CallBlocks
 from edgetune.stages.elastic.view import (
     Decision,
     ElasticPolicy,
@@ -151,7 +150,6 @@ class _Progress:
 
     closed: int
     requests: int = 0
-    blocks: CallBlocks | None = None
     last: dict[int, int] = field(default_factory=dict)
     """Fully launched requests, by the number of their last launch."""
 
@@ -170,7 +168,7 @@ class _Coordinator:
         self._view = View(0, case.gpu, list(self._standings.values()), [])
         self._coming = [(at_ns, name) for name, times in case.arrivals_ns.items() for at_ns in times]
         heapq.heapify(self._coming)
-        self._in_flight: dict[int, tuple[Launch, CallBlocks]] = {}
+        self._in_flight: dict[int, Launch] = {}
         self._since_ns: dict[int, int] = {}
 
     def run(self) -> Sequence[Launch]:
@@ -209,21 +207,18 @@ class _Coordinator:
         assert standing.request is None, "a chain is for a request of which nothing was launched"
         request = self._begin(standing)
         for place, call in enumerate(standing.task.network.calls):
-            blocks = CallBlocks(call.logical.blocks)
-            self._launch(standing, request, place, blocks, LaunchPiece(standing.task.name, blocks.left))
+            standing.left = call.logical.blocks
+            self._launch(standing, request, place, LaunchPiece(standing.task.name, standing.left))
         self._end(standing, request)
 
     def _piece(self, standing: TaskState, piece: LaunchPiece) -> None:
-        progress, calls = self._progress[standing.task.name], standing.task.network.calls
+        calls = standing.task.network.calls
         if standing.request is None:
-            standing.request, standing.call = self._begin(standing), 0
-            progress.blocks = CallBlocks(calls[0].logical.blocks)
-        assert progress.blocks is not None
-        self._launch(standing, standing.request, standing.call, progress.blocks, piece)
-        if not progress.blocks.left and standing.call + 1 < len(calls):
+            standing.request, standing.call, standing.left = self._begin(standing), 0, calls[0].logical.blocks
+        self._launch(standing, standing.request, standing.call, piece)
+        if not standing.left and standing.call + 1 < len(calls):
             standing.call += 1
-            progress.blocks = CallBlocks(calls[standing.call].logical.blocks)
-        standing.left = progress.blocks.left
+            standing.left = calls[standing.call].logical.blocks
         if not standing.left:
             self._end(standing, standing.request)
 
@@ -239,23 +234,24 @@ class _Coordinator:
         standing.request, standing.left = None, 0
         self._progress[standing.task.name].last[self._backend.launches[-1].number] = request
 
-    def _launch(self, standing: TaskState, request: int, place: int, blocks: CallBlocks, piece: LaunchPiece) -> None:
-        first, name, number = blocks.take(piece.count), standing.task.name, len(self._backend.launches)
-        call = standing.task.network.calls[place]
+    def _launch(self, standing: TaskState, request: int, place: int, piece: LaunchPiece) -> None:
+        name, number, call = standing.task.name, len(self._backend.launches), standing.task.network.calls[place]
+        assert 1 <= piece.count <= standing.left
+        first = call.logical.blocks - standing.left
+        standing.left -= piece.count
         shape = (first, piece.count, piece.per_thread, piece.blocks, piece.after, piece.persistent)
         launch = Launch(number, name, request, place, call, *shape)
-        self._in_flight[number] = launch, blocks
+        self._in_flight[number] = launch
         _queue(standing.in_flight).append(launch)
         self._backend.launch(launch)
 
     def _note(self, moment: LaunchEvent) -> None:
-        launch, blocks = self._in_flight[moment.launch]
+        launch = self._in_flight[moment.launch]
         if moment.kind == "started":
             self._since_ns[moment.launch] = moment.at_ns
             self._view.resident = [*self._view.resident, launch]
             return
         del self._in_flight[moment.launch]
-        blocks.done(launch.first)
         standing, progress = self._standings[launch.task], self._progress[launch.task]
         self._view.resident = [other for other in self._view.resident if other is not launch]
         _queue(standing.in_flight).remove(launch)

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from edgetune.stages.elastic import kernel as abi
-from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
+from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.blocks import DELAY_KERNEL, TIMER_KERNEL
 from edgetune.stages.elastic.cuda.building import Build
-from edgetune.stages.elastic.cuda.context import Context, open_context
-from edgetune.stages.elastic.cuda.driver import Driver
+from edgetune.stages.elastic.cuda.context import HANG_S, Context, open_context
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import (
@@ -32,6 +31,7 @@ from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.sample_launches import FORWARD, CpuLaunch
 from edgetune.stages.elastic.view import Launch, LaunchEvent
 from edgetune.testing.fake_jetson import FakeClock
+from edgetune.workloads.cuda_driver import Driver
 from fakes.cuda_driver import FakeCuda, fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel, FakeLaunch, FakeMemory
 from fakes.cuda_state import ticking
@@ -142,7 +142,7 @@ class Machine:
             yield context, program
 
     @contextmanager
-    def backend(self, *tasks: GpuTask, patience: WaitTimes | None = None) -> Iterator[CudaBackend]:
+    def backend(self, *tasks: GpuTask, hang_s: float = HANG_S) -> Iterator[CudaBackend]:
         with self.context() as context:
             programs = {}
             for each in tasks:
@@ -150,11 +150,10 @@ class Machine:
                 programs[each.name].write(VALUES)
             self.programs = programs
             self.gpu = context.facts.gpu
-            yield CudaBackend(context, programs, tasks, patience=patience)
+            yield CudaBackend(context, programs, tasks, hang_s=hang_s)
 
 
 def interpreted(done: TransformResult, gpu: FakeCudaGpu) -> Machine:
-    """Return a machine whose GPU runs the kernels of PTX in the interpreter, with the arguments that it is handed."""
     program = PtxProgram.of(done.source, "k.ptx")
 
     def run_it(memory: FakeMemory, launch: FakeLaunch) -> None:
@@ -186,13 +185,11 @@ def interpreted(done: TransformResult, gpu: FakeCudaGpu) -> Machine:
 
 
 def launch(number: int, task: str = "a", call: int = 0, **more: Any) -> Launch:
-    """Return a launch of a whole call of the network, or of what is asked for."""
     what = network().calls[call]
     return Launch(number, task, 0, call, what, **{"first": 0, "count": what.logical.blocks, **more})
 
 
 def moments(backend: CudaBackend) -> list[LaunchEvent]:
-    """Wait until nothing is in flight; return all that happened."""
     found: list[LaunchEvent] = []
     while some := backend.wait(None):
         found += some

@@ -27,7 +27,6 @@ def call(
     blocks: int = 8, threads: int = 128, block_us: float | None = 100.0, *, registers: int = 32, shared: int = 0,
     flop: float = 0.0, drawn: float = 0.0,
 ) -> Call:  # fmt: skip
-    """Return a kernel; one block of it takes ``block_us`` alone, or as long as its operations and bytes."""
     block_s = None if flop or drawn or block_us is None else block_us / 1e6
     logical, resources = Logical((blocks, 1, 1), (threads, 1, 1), shared), {1: Resources(registers)}
     return Call("k", logical, (), flop, drawn, block_s=block_s, resources=resources)
@@ -62,7 +61,6 @@ class Scene:
         return number
 
     def until(self, at_us: float) -> None:
-        """Let happen what happens up to a time."""
         while self.gpu.now_ns() < at_us * US:
             self.gpu.wait(round(at_us * US))
 

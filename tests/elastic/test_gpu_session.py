@@ -12,8 +12,7 @@ from test_cuda_blocks import RECORDING
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.cuda.building import Build, build
-from edgetune.stages.elastic.cuda.calibrate import EMPTY_KERNEL, reaction_s
-from edgetune.stages.elastic.cuda.gpu_session import GpuSession, contents, open_gpu_session
+from edgetune.stages.elastic.cuda.gpu_session import EMPTY_KERNEL, GpuSession, contents, open_gpu_session, reaction_s
 from edgetune.stages.elastic.forms import Form
 from edgetune.stages.elastic.gpu import GpuTask, KernelBuffer, KernelSequence, Resources
 from fakes.cuda_driver import fake_image
@@ -33,7 +32,7 @@ def ready(machine: Machine, *, sm_count: int | None = None, **more) -> Iterator[
 
     with open_gpu_session(
         0, sm_count=sm_count, module=machine.cuda, now_ns=ticking(machine.clock), sleep_s=machine.clock.sleep_s,
-        builder=builder, timer_image=lambda _: TIMER_IMAGE, launch_s=lambda _: LAUNCH_S, **more,
+        builder=builder, timer_image=TIMER_IMAGE, launch_s=lambda _: LAUNCH_S, **more,
     ) as gpu:  # fmt: skip
         yield gpu, built
 
@@ -61,16 +60,6 @@ def test_streams_and_events_go_with_their_backend() -> None:
             moments(backend)
             assert len(machine.cuda.leaked()) > len(before)
         assert machine.cuda.leaked() == before
-
-
-def test_tasks_get_the_resources_of_their_compiled_kernels() -> None:
-    with ready(Machine()) as (gpu, _):
-        (fitted,) = gpu.fitted([task("a")])
-        with gpu.open_backend([fitted]):
-            pass
-    calls = fitted.network.calls
-    assert [sorted(call.resources) for call in calls] == [[1, 2], [1]]
-    assert all(call.elastic for call in calls)
 
 
 @pytest.mark.parametrize("elastic", [{}, {1: Form("add_one__grid", Resources(32, static_shared_bytes=200 << 10))}])
@@ -182,7 +171,7 @@ def test_every_block_runs_once_in_every_request_that_is_timed() -> None:
     machine = Machine([FakeCudaGpu(sm_count=4)])
     with ready(machine) as (gpu, _):
         gpu.measured([task("a")])
-        assert set(gpu.program("a").read("z")) == {1}  # whole numbers are filled with zeros
+        assert set(gpu.programs["a"].read("z")) == {1}  # whole numbers are filled with zeros
         timed = [each for each in machine.cuda.launches if each.symbol.startswith(("double_it", "add_one"))]
     pieces = [each for each in timed if each.symbol.endswith("__grid")]
     parts = [(part[6], part[7]) for part in (np.frombuffer(each.arguments[3], np.uint32) for each in pieces)]

@@ -13,7 +13,7 @@ from edgetune.serving.clock import EventClock, Supervision
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.policies.simple import Solo
 from edgetune.stages.elastic.simulated import SimulatedGpu
-from edgetune.stages.elastic.tasks import CallBlocks, about_launches, check_count
+from edgetune.stages.elastic.tasks import about_launches, check_count
 from edgetune.stages.elastic.view import LaunchChain, LaunchPiece, LaunchRecord
 
 
@@ -70,23 +70,6 @@ def test_a_critical_request_waits_for_one_launch_of_normal_work_at_most():
     waited_us = [(each.begun_ns - each.arrived_ns) / US for each in requests_of(loop, "critical")[:3]]
     assert all(each <= host_us for each in waited_us)
     assert max(waited_us) > 0, "the host was busy"
-
-
-def test_arrivals_are_drawn_alike_from_one_seed_and_differently_for_each_task():
-    def arrivals(seed, name):
-        tasks = [task(each, call(blocks=1, block_us=1), arrivals="poisson:20000/s") for each in ("a", "b")]
-        return [each.arrived_ns for each in requests_of(run(Whole(), *tasks, seed=seed), name)]
-
-    assert len(arrivals(1, "a")) > 3
-    assert arrivals(1, "a") == arrivals(1, "a")
-    assert arrivals(1, "a") != arrivals(2, "a")
-    assert arrivals(1, "a") != arrivals(1, "b")
-
-
-def test_a_deadline_is_missed_by_what_is_late():
-    loop = run(Whole(), task("a", call(blocks=2), arrivals="uniform:10000/s", deadline_s=100e-6), duration_us=150)
-    (request,) = loop.requests
-    assert (request.outcome, request.met) == ("ok", False)
 
 
 def test_pieces_are_parts_of_one_kernel_and_the_request_is_answered_with_the_last():
@@ -275,37 +258,6 @@ def test_a_task_that_was_idle_has_no_claim_on_the_time_before(tmp_path):
     turns = [each.launch.task for each in run(_Fairest(), early, late, duration_us=6000).launches]
     begun = turns.index("late", 10)
     assert [turns[begun : begun + 8].count(name) for name in ("early", "late")] == [4, 4]
-
-
-@pytest.mark.parametrize("count", [0, -1, 6])
-def test_blocks_that_are_not_there_are_not_taken(count):
-    blocks = CallBlocks(5)
-    with pytest.raises(ValueError, match=f"{count} logical blocks were to be taken where 5 are left"):
-        blocks.take(count)
-    assert blocks.left == 5
-
-
-def test_a_part_is_over_once():
-    blocks = CallBlocks(5)
-    blocks.done(blocks.take(1))
-    with pytest.raises(ValueError, match="is running"):
-        blocks.done(0)
-
-
-@given(size=st.integers(1, 60), data=st.data())
-def test_whatever_is_taken_and_over_in_whatever_order_each_block_is_there_once(size, data):
-    blocks, running, taken = CallBlocks(size), [], []
-    while blocks.left or running:
-        if blocks.left and (not running or data.draw(st.booleans())):
-            count = data.draw(st.integers(1, blocks.left))
-            first = blocks.take(count)
-            running.append(first)
-            taken += range(first, first + count)
-        else:
-            blocks.done(running.pop(data.draw(st.integers(0, len(running) - 1))))
-        assert blocks.left == size - len(taken)
-        assert blocks.finished is (not blocks.left and not running)
-    assert taken == [*range(size)]
 
 
 def test_requests_at_a_rate_come_to_all_of_their_kernels(tmp_path):

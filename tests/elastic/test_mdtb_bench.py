@@ -10,9 +10,8 @@ from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.elastic.bench import Ratio, RequestLatencies, answers_of, bench, mean_ratio, runner, simulated
 from edgetune.stages.elastic.gpu import GpuTask, KernelSequence, find_gpu
 from edgetune.stages.elastic.mdtb.workloads import TaskPair, workload
-from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.simple import SOLO, MultiStream
-from edgetune.stages.elastic.view import ElasticPolicy, Outcome, RequestRecord
+from edgetune.stages.elastic.view import Outcome, RequestRecord
 
 WORKLOAD = TaskPair(
     "A",
@@ -136,16 +135,3 @@ def test_simulated_runs_of_one_turn_have_the_same_arrivals_and_of_another_others
     assert run(tasks, "multistream", 0) == run(tasks, "multistream", 0)
     counts = {len(run((critical,), SOLO, turn).latencies_s["gru"]) for turn in range(4)}
     assert len(counts) > 1
-
-
-def test_alone_a_network_is_never_slower_than_beside_another() -> None:
-    sizes = {"lstm": {"units": 64, "inputs": 64, "steps": 4}, "squeezenet": {"side": 64, "narrow": 4}}
-    made, gpu = workload("D", sizes=sizes), find_gpu("orin-nano")
-    policies: dict[str, ElasticPolicy] = {
-        name: POLICIES.find(name)() for name in ("sequential", "multistream", "elastic")
-    }
-    run = runner(simulated(gpu), policies, gpu, duration_s=0.01)
-    made = replace(made, critical=replace(made.critical, arrivals="uniform:600/s"))
-    figures = bench(made, list(policies), run, turns=2)
-    assert all(policy.p50_x.value >= 1.0 for policy in figures.policies)
-    assert figures.policies[0].throughput_x == Ratio(1.0)

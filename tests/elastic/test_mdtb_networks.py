@@ -53,13 +53,6 @@ def test_every_buffer_is_given_or_written_before_it_is_read(name: str) -> None:
     assert f"void {built.calls[0].kernel}(" in built.source
 
 
-def test_kernels_stand_in_a_source_once() -> None:
-    source = network("resnet").source
-    for kernel in ("convolution", "max_pool", "add_relu", "global_average_pool", "fully_connected", "softmax"):
-        assert source.count(f"void {kernel}(") == 1
-    assert "lstm_cell" not in source
-
-
 def test_costs_of_a_convolution() -> None:
     call = network("resnet").calls[2]  # 64 channels of 56 x 56, windows of 3 x 3, 64 channels
     assert call.kernel == "convolution"

@@ -107,7 +107,11 @@ def test_elastic_forms_answer_the_same_bits(name: str, built: PtxProgram, transf
 )
 def test_a_convolution_of_any_size(channels: int, window: int, stride: int, padding: int, built: PtxProgram) -> None:
     b = Builder("one", {})
-    made = b.network(b.convolution("conv", b.image(5, 9), channels, window, stride=stride, padding=padding, relu=False))
+    made = b.network(
+        b.convolution(
+            "conv", b.tensor("image", 5, 9, "input"), channels, window, stride=stride, padding=padding, relu=False
+        )
+    )
     before = memory(made, 3)
     got = answer(built, made, [original(call) for call in made.calls], before)
     tensors = [torch.from_numpy(before[key]).double() for key in ("image", "conv.weights", "conv.bias")]
@@ -121,8 +125,8 @@ def test_a_convolution_of_any_size(channels: int, window: int, stride: int, padd
 def test_pooling_of_any_size(kind: str, sizes: tuple[int, int, int, int], round_up: bool, built: PtxProgram) -> None:
     side, window, stride, padding = sizes
     b = Builder("one", {})
-    layer = getattr(b, kind)
-    made = b.network(layer("pool", b.image(33, side), window, stride, padding=padding, round_up=round_up))
+    image = b.tensor("image", 33, side, "input")
+    made = b.network(b.pool(kind, "pool", image, window, stride, padding=padding, round_up=round_up))
     before = memory(made, 4)
     got = answer(built, made, [original(call) for call in made.calls], before)
     image, how = torch.from_numpy(before["image"]).double()[None], (window, stride, padding)

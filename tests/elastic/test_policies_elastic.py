@@ -4,9 +4,8 @@ from functools import cache
 
 import pytest
 
-from contracts.elastic_contract import ElasticPolicyContract, check_leftovers, next_kernel
-from contracts.elastic_histories import CALLS, GPUS, ElasticCase, play
-from edgetune.errors import InputError
+from contracts.elastic_contract import ElasticPolicyContract, check_leftovers
+from contracts.elastic_histories import CALLS, GPUS
 from edgetune.stages.elastic.gpu import Call, GpuTask, KernelSequence, Logical, Resources
 from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape
 from edgetune.stages.elastic.policies import POLICIES, make_policy
@@ -61,14 +60,6 @@ class TestElastic(ElasticPolicyContract):
 
     def make(self, gpu):
         return Elastic(tables(gpu))
-
-
-def test_a_name_that_is_not_there_is_answered_with_the_nearest():
-    assert list(POLICIES) == ["sequential", "multistream", "barrier", "elastic", "persistent"]
-    assert POLICIES.find("barrier") is Barrier
-    with pytest.raises(InputError) as refused:
-        POLICIES.find("elastics")
-    assert "did you mean elastic?" in refused.value.hint
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -232,18 +223,6 @@ def test_equals_share_by_what_they_were_served():
     assert Elastic().decide(view(TaskState(n, [1], served_s=2.0), TaskState(m, [9], served_s=1.0)))[0].task == "m"
     equal = TaskState(n, [1], served_s=1.0, in_flight=[launch(0, n)]), TaskState(m, [9], served_s=1.0)
     assert Elastic().decide(view(*equal))[0].task == "m"
-
-
-def test_the_least_served_task_is_next():
-    tasks = tuple(task(name) for name in "nmo")
-
-    def watch(seen, decisions):
-        for piece in decisions:
-            served_s = {s.task.name: s.served_s for s in seen.tasks if next_kernel(s)[1]}
-            assert served_s[piece.task] == min(served_s.values())
-
-    case = ElasticCase(EIGHT, tasks, dict.fromkeys("nmo", (0,)), dict.fromkeys("nmo", 5), seed=3)
-    assert len(play(Elastic(tables_for(tasks, EIGHT)), case, watch)) == 3 * 6 * 4  # 196 blocks are four pieces
 
 
 def test_tables_that_are_missing_are_worked_out():

@@ -12,12 +12,10 @@ from edgetune.stages.elastic.kernel import PER_THREAD
 from edgetune.stages.elastic.pieces import PieceShape
 from edgetune.stages.elastic.shrink import (
     LAUNCHES,
-    OverheadLimits,
     balance_score,
     block_threads,
     flaw_of,
     kept_pieces,
-    overhead_score,
     shrink,
     slices,
 )
@@ -30,14 +28,6 @@ ALL = dict.fromkeys(PER_THREAD, PLAIN)
 
 def launch(blocks: int, threads: int) -> Logical:
     return Logical((blocks, 1, 1), (threads, 1, 1))
-
-
-@pytest.mark.parametrize(
-    ("blocks", "expected"),
-    [(196, (49, 98, 196)), (49, (49,)), (1, (1,)), (64, (1, 2, 4, 8, 16, 32, 64)), (24, (3, 6, 12, 24))],
-)
-def test_slices_are_the_grid_halved_as_long_as_it_is_even(blocks: int, expected: tuple[int, ...]) -> None:
-    assert slices(blocks) == expected
 
 
 @given(st.integers(1, 2**31))
@@ -66,10 +56,6 @@ def test_scores_are_those_of_the_paper() -> None:
     # 4 critical blocks on 16 multiprocessors, 12 more; 512 of 1536 threads and 256 more
     assert balance_score(SIXTEEN, 4, 512, 12, 256) == (4 + 12) / 16 * ((512 + 256) / 1536)
     assert balance_score(SIXTEEN, 4, 512, 6, 256) == (4 + 6) / 16 * ((512 + 256) / 1536)
-    launches = OverheadLimits(0.25, 1.0)
-    assert [overhead_score(launches, pieces) for pieces in (1, 4, 5)] == [1, 1, 0]
-    both = OverheadLimits(0.25, 1.0, 0.125, 2.0)  # 16 turns at most, over all pieces
-    assert [overhead_score(both, *each) for each in ((1, 16), (4, 4), (4, 5), (1, 17), (5, 1))] == [1, 1, 0, 0, 0]
 
 
 def test_196_blocks_on_8_multiprocessors_are_cut() -> None:
@@ -104,39 +90,18 @@ def test_pieces_too_many_to_launch_are_not_kept() -> None:
     found = shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT)
     assert {design.count for design in found.designs if not design.cheap} == {1}
     assert min(place.shape.count for place in found.places) == 2
-    slow = OverheadLimits(1e-3, 4e-3)
-    kept = shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT, limits=slow).table()
-    assert kept.choose(0, 0) == PieceShape(blocks // 4, 1, 8)
-    nothing = OverheadLimits(1e-3, 0.5e-3)
-    assert shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT, limits=nothing).places == ()
-
-
-def test_pieces_whose_physical_blocks_take_too_many_turns_are_not_kept() -> None:
-    """64 blocks on i idle multiprocessors are 64 / i turns, rounded up in each piece, whatever the pieces."""
-    limits = OverheadLimits(5e-6, 64 * 5e-6, 1e-6, 16e-6)
-    kept = shrink("relu", launch(64, 64), PLAIN, ALL, EIGHT, limits=limits).table()
-    free = shrink("relu", launch(64, 64), PLAIN, ALL, EIGHT).table()
-    assert kept.choose(0, 0) is not None
-    for critical_blocks in range(8):
-        idle = 8 - critical_blocks
-        there = kept.choose(critical_blocks, 0)
-        assert free.choose(critical_blocks, 0) is not None
-        turns = [64 // count * -(-count // min(idle, count)) for count in (1, 2, 4, 8, 16, 32, 64)]
-        assert there is None or turns[there.count.bit_length() - 1] <= 16
 
 
 def test_reasons_name_the_rule() -> None:
     forms = {1: Resources(36), 2: Resources(40), 4: Resources(48), 8: Resources(64, stack_bytes=16)}
+    found = shrink("conv", launch(256, 512), PLAIN, forms, SIXTEEN)
 
-    def reasons(limits: OverheadLimits | None, per_thread: int) -> dict[int, str | None]:
-        found = shrink("conv", launch(196, 512), PLAIN, forms, SIXTEEN, limits=limits)
+    def reasons(per_thread: int) -> dict[int, str | None]:
         return {each.count: found.reason(each) for each in found.designs if each.per_thread == per_thread}
 
-    assert set(reasons(None, 8).values()) == {"stack"}
-    assert reasons(OverheadLimits(1e-3, 2e-3), 1)[49] == "too many launches"
-    slow = OverheadLimits(5e-6, 1.0, 1e-6, 12e-6)  # 4 x 4 turns of 49 blocks, 2 x 7 of 98, 13
-    assert set(reasons(slow, 1).values()) == {"too many turns"}
-    assert None in reasons(None, 1).values()
+    assert set(reasons(8).values()) == {"stack"}
+    assert reasons(1)[1] == "too many launches"
+    assert None in reasons(1).values()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kernel_scenes import FREE, GPU, US, Scene, call
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.gpu import Resources, blocks_resident, catalogue, find_gpu
+from edgetune.stages.elastic.gpu import Resources, blocks_resident, catalogue
 from edgetune.stages.elastic.model import GpuTimingModel, seen_by_policies
 
 LATENCY = 10.0
@@ -26,12 +26,6 @@ def test_operations_take_what_the_multiprocessor_computes():
     scene = Scene()
     scene.launch(call(blocks=2, threads=512, flop=1e8))  # 1e12 a second on each
     assert scene.run()[0, "ended"] == LATENCY + 100
-
-
-def test_few_threads_reach_a_share_of_the_peak():
-    scene = Scene()
-    scene.launch(call(blocks=2, threads=64, flop=1e8))  # 64 of the 512 that saturate
-    assert scene.run()[0, "ended"] == LATENCY + 8 * 100
 
 
 def test_waits_of_a_thread_do_not_get_shorter_with_more_blocks_and_are_in_measured_times_already():
@@ -198,13 +192,6 @@ def test_where_blocks_were_is_kept_until_there_is_enough_of_it():
     assert scene.gpu.blocks == 8
 
 
-def test_a_fault_is_reported_when_the_launch_ends():
-    scene = Scene(fault=lambda launch: "illegal address")
-    scene.launch(call(blocks=1))
-    moments = [*scene.gpu.wait(None), *scene.gpu.wait(None)]
-    assert [(each.kind, each.failure) for each in moments] == [("started", None), ("ended", "illegal address")]
-
-
 @given(
     st.lists(
         st.tuples(
@@ -275,12 +262,6 @@ def test_every_gpu_of_the_catalogue_has_a_source_and_limits_that_hold_together()
         assert gpu.shared_bytes_per_block <= gpu.shared_bytes_per_sm
         for field in ("limits", "sm_count", "flop_per_s", "bandwidth_bytes_per_s", "launch_s"):
             assert f"{field}: " in gpu.source
-
-
-def test_a_gpu_that_is_not_in_the_catalogue_is_refused_with_the_nearest():
-    with pytest.raises(InputError) as refused:
-        find_gpu("orin-agz")
-    assert "did you mean orin-agx?" in refused.value.hint
 
 
 def test_a_task_with_a_part_of_the_multiprocessors_stays_there_and_keeps_no_other_waiting():

@@ -43,6 +43,10 @@ class CudaWork(CudaState):
                 handle.alive = False
 
     @answers(0)
+    def cuMemcpyHtoD(self, dstDevice: Any, srcHost: int, ByteCount: int) -> None:
+        self._memory(dstDevice, ByteCount)[:] = bytearray(ctypes.string_at(srcHost, ByteCount))
+
+    @answers(0)
     def cuMemcpyHtoDAsync(self, dstDevice: Any, srcHost: bytes, ByteCount: int, hStream: Handle) -> None:
         target = self._memory(dstDevice, ByteCount)
         refuse(codes.INVALID_VALUE, when=len(memoryview(srcHost).cast("B")) < ByteCount)
@@ -170,6 +174,10 @@ class CudaWork(CudaState):
     @answers(0)
     def cuStreamDestroy(self, hStream: Handle) -> None:
         self._destroy(hStream, "stream")
+
+    @answers(0)
+    def cuStreamSynchronize(self, hStream: Handle) -> None:
+        self._wait(self._of(hStream, "stream").tail_ns)
 
     @answers(0)
     def cuStreamWaitEvent(self, hStream: Handle, hEvent: Handle, Flags: int) -> None:

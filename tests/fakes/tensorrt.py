@@ -16,7 +16,9 @@ from enum import IntEnum
 
 import onnx
 
-from fakes import cudart
+from edgetune.testing.fake_jetson import FakeClock
+from fakes.cuda_driver import FakeCuda
+from fakes.cuda_gpu import FakeCudaGpu
 
 __version__ = "10.3.0"
 COMPUTE = "8.7"
@@ -250,7 +252,7 @@ class Runtime:
         if said is not None:
             self.logger.log(ILogger.Severity.ERROR, said)
             return None
-        if described["model"] != cudart.NAME.decode().rstrip("\0"):
+        if described["model"] != cuda.works[0].gpu.name:
             self.logger.log(
                 ILogger.Severity.WARNING,
                 "Using an engine plan file across different models of devices is not recommended.",
@@ -301,7 +303,7 @@ class _Context:
         return False
 
     def set_optimization_profile_async(self, profile_index, stream_handle):
-        if not 0 <= profile_index < self.engine.num_optimization_profiles or stream_handle != cudart.STREAM:
+        if not 0 <= profile_index < self.engine.num_optimization_profiles or not _is_stream(stream_handle):
             return self._refused("Error Code 3: API Usage Error (Parameter check failed, condition: profileIndex)")
         self.profile, self.shapes = profile_index, {}
         return True
@@ -338,7 +340,7 @@ class _Context:
         return True
 
     def execute_async_v3(self, stream_handle):
-        if stream_handle != cudart.STREAM:
+        if not _is_stream(stream_handle):
             return self._refused("Error Code 1: Cuda Runtime (invalid resource handle)")
         for name, (_, kind) in self.engine.tensors.items():
             shape = self.get_tensor_shape(name)
@@ -349,8 +351,26 @@ class _Context:
             needed = math.prod(shape) * ITEM_BYTES.get(kind, 1) if -1 not in shape else self.get_max_output_size(name)
             if name in self.engine.described["host"]:
                 continue
-            if cudart.gpu.sizes.get(self.addresses[name], -1) < needed:
+            if memory_bytes().get(self.addresses[name], -1) < needed:
                 return self._refused(f"Error Code 1: Cuda Runtime (an illegal memory access was encountered: {name})")
         self.runs += 1
         time.sleep(MINIBATCH_S * next(iter(self.shapes.values()))[0])
         return True
+
+
+def orin():
+    """Return a fake of CUDA's driver on a machine with an Orin."""
+    return FakeCuda([FakeCudaGpu("Orin")], FakeClock())
+
+
+cuda = orin()
+"""Memory and streams of the GPU."""
+
+
+def memory_bytes():
+    """Return the size of each allocation on the GPU, by address."""
+    return dict(cuda.works[0].memory.allocations())
+
+
+def _is_stream(handle):
+    return any(int(each) == handle for each in cuda.handles if each.kind == "stream" and each.alive)

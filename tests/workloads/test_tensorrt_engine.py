@@ -1,6 +1,6 @@
 """TensorRT engines are built, kept, loaded and run, and what cannot run is refused in two lines.
 
-No GPU and no TensorRT run here: ``fakes.tensorrt`` and ``fakes.cudart`` are fakes of their Python interfaces.
+No GPU and no TensorRT run here: ``fakes.tensorrt`` and ``fakes.cuda_driver`` are fakes of their Python interfaces.
 """
 
 import json
@@ -11,14 +11,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.errors import DeviceError, InputError
-from edgetune.workloads import gpu_memory
+from edgetune.errors import InputError
 from edgetune.workloads.engines import EngineOptions
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.steps import open_step
 from edgetune.workloads.tensorrt_engine import inspect
 from edgetune.workloads.workload import BatchLimits, RunOptions
-from fakes import cudart, tensorrt
+from fakes import tensorrt
 
 FLOAT = "FLOAT"
 IMAGE = {"x": [[-1, 3], FLOAT]}
@@ -29,8 +28,8 @@ RANGE = [{"x": [[1, 3], [4, 3], [8, 3]]}]
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "tensorrt", tensorrt)
-    monkeypatch.setitem(sys.modules, "cuda.bindings.runtime", cudart)
-    monkeypatch.setattr(cudart, "gpu", cudart.Gpu())
+    monkeypatch.setattr(tensorrt, "cuda", tensorrt.orin())
+    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", tensorrt.cuda)
     monkeypatch.setattr(tensorrt, "MINIBATCH_S", 0.0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "edgetune" / "engines" / "tensorrt"
@@ -90,12 +89,21 @@ def test_another_version_or_gpu_or_a_damaged_file_builds_again(tmp_path, fakes, 
         kept.write_bytes(kept.read_bytes()[:-5])
     assert not open_step(workload, "infer", 1, options()).built.cached
     assert open_step(workload, "infer", 1, options()).built.cached
-    monkeypatch.setattr(cudart, "NAME", b"NVIDIA H200")
+    monkeypatch.setattr(tensorrt.cuda.works[0].gpu, "name", "NVIDIA H200")
     with pytest.raises(InputError, match="another model of GPU"):  # the fake builds for Orin only
         open_step(workload, "infer", 1, options())
-    monkeypatch.setattr(cudart, "NAME", b"Orin")
+    monkeypatch.setattr(tensorrt.cuda.works[0].gpu, "name", "Orin")
     monkeypatch.setattr(tensorrt, "__version__", "8.6.2")
     assert not open_step(workload, "infer", 1, options()).built.cached
+
+
+def test_inputs_reach_the_gpu(tmp_path):
+    np.savez(tmp_path / "in.npz", x=np.array([[1, 2, 3]], np.float32))
+    step = open_step(network(tmp_path / "net.onnx"), "infer", 2, options(inputs=str(tmp_path / "in.npz")))
+    step()
+    memory = tensorrt.cuda.works[0].memory
+    contents = [memory.view(*each).tobytes() for each in ((at, np.uint8, size) for at, size in memory.allocations())]
+    assert np.array([[1, 2, 3]] * 2, np.float32).tobytes() in contents
 
 
 def test_precisions_become_flags(tmp_path, fakes):
@@ -187,7 +195,7 @@ def test_every_type_of_input_and_an_output_of_unknown_size(tmp_path):
     }
     step = open_step(engine_file(tmp_path, inputs, {"boxes": [[4, -1], "INT64"]}), "infer", 4, RunOptions())
     step()
-    assert 4096 in cudart.gpu.sizes.values()
+    assert 4096 in tensorrt.memory_bytes().values()
     with pytest.raises(InputError, match="type INT4"):
         open_step(engine_file(tmp_path, {"x": [[4], "INT4"]}, LABELS), "infer", 4, RunOptions())
 
@@ -219,19 +227,3 @@ def test_a_truncated_engine_and_other_files_are_refused(tmp_path):
     path.write_bytes(b"GGUF\3\0\0\0" + bytes(64))
     with pytest.raises(InputError, match=r"llama\.cpp"):
         resolve(str(path))
-
-
-def test_the_real_bindings_of_cuda_are_used_as_they_are(monkeypatch):
-    """Without a GPU their first call fails, which is what is reported; with one, memory is taken and returned."""
-    monkeypatch.delitem(sys.modules, "cuda.bindings.runtime")
-    real = pytest.importorskip("cuda.bindings.runtime")
-    functions = [name for name in vars(cudart) if name.startswith("cuda") and not name.startswith("cudaError")]
-    assert [name for name in functions if not hasattr(real, name)] == []
-    if int(real.cudaSetDevice(0)[0]):
-        with pytest.raises(DeviceError, match="CUDA cannot be used: cudaSetDevice: "):
-            gpu_memory.CudaRuntime(real, 0)
-        return
-    memory = gpu_memory.CudaRuntime(real, 0)
-    assert memory.gpu
-    assert memory.upload(np.zeros(10)) > 0
-    memory.synchronize()

@@ -63,13 +63,21 @@ Runner = Callable[[Sequence[GpuTask], str, int], RequestLatencies]
 _TURNS = 10_000
 """More than there are turns, so that seeds of different runs differ."""
 
+_MOST_RESIDENCIES = 100_000
+"""Kept of each simulated run: some fifty megabytes of memory, and more than a figure can show."""
 BackendFactory = Callable[[Sequence[GpuTask]], AbstractContextManager[GpuBackend]]
 """Opens a backend for tasks, and closes it."""
 
 
-def simulated(gpu: Gpu, model: GpuTimingModel | None = None) -> BackendFactory:
+def simulated(
+    gpu: Gpu, model: GpuTimingModel | None = None
+) -> Callable[[Sequence[GpuTask]], AbstractContextManager[SimulatedGpu]]:
     """Return a factory of simulated backends of a GPU."""
-    return lambda tasks: nullcontext(SimulatedGpu(EventClock(), gpu, tasks, model=model))
+
+    def opened(tasks: Sequence[GpuTask]) -> AbstractContextManager[SimulatedGpu]:
+        return nullcontext(SimulatedGpu(EventClock(), gpu, tasks, model=model, most_residencies=_MOST_RESIDENCIES))
+
+    return opened
 
 
 def runner(
@@ -272,10 +280,11 @@ def _figures(
 ) -> WorkloadBenchmark:
     critical = workload.critical.name
     alone_s = [latency_s for answers in alone for latency_s in answers.latencies_s[critical]]
-    wakings_s = [
-        _waking_s(one.latencies_s[critical], other.latencies_s[critical])
-        for one, other in zip(alone, warm, strict=True)
-    ]
+    unqueued_s, warm_s = (
+        [percentile(answers.latencies_s[critical], _UNQUEUED_PERCENT) for answers in runs_of]
+        for runs_of in (alone, warm)
+    )
+    wakings_s = [max(0.0, one_s - other_s) for one_s, other_s in zip(unqueued_s, warm_s, strict=True)]
     waking_s = median(wakings_s)
     deadline_s = _DEADLINE * (median(alone_s) - waking_s)
     awake = [
@@ -296,11 +305,6 @@ def _figures(
     )  # fmt: skip
 
 
-def _waking_s(alone_s: Sequence[float], warm_s: Sequence[float]) -> float:
-    """Return how much longer a request takes alone than in a closed loop, s, where none waits for another."""
-    return max(0.0, percentile(alone_s, _UNQUEUED_PERCENT) - percentile(warm_s, _UNQUEUED_PERCENT))
-
-
 def _policy(
     workload: TaskPair,
     policy: str,
@@ -313,8 +317,7 @@ def _policy(
 ) -> PolicyBenchmark:
     critical, normal = workload.critical.name, workload.normal.name
     pooled_s = [latency_s for answers in runs for latency_s in answers.latencies_s[critical]]
-    waited_s = [waited_s for answers in runs for waited_s in answers.unanswered_s[critical]]
-    never = sum(each_s > deadline_s for each_s in waited_s)
+    never = sum(each_s > deadline_s for answers in runs for each_s in answers.unanswered_s[critical])
     late = sum(latency_s > deadline_s for latency_s in pooled_s)
 
     def against(others: Sequence[RequestLatencies], figure: Callable[[RequestLatencies], float]) -> Ratio:
@@ -326,17 +329,14 @@ def _policy(
             return None
         return against(base, lambda answers: answers.rate_per_s(*tasks))
 
-    def latency(percent: float) -> Callable[[RequestLatencies], float]:
-        return lambda answers: percentile(answers.latencies_s[critical], percent)
-
     return PolicyBenchmark(
         policy=policy,
         requests=len(pooled_s) + never,
         p50_s=median(pooled_s),
         p99_s=percentile(pooled_s, 99),
         max_s=max(pooled_s),
-        p50_x=against(alone, latency(50)),
-        p99_x=against(alone, latency(99)),
+        p50_x=against(alone, lambda answers: percentile(answers.latencies_s[critical], 50)),
+        p99_x=against(alone, lambda answers: percentile(answers.latencies_s[critical], 99)),
         critical_per_s=_mean([answers.rate_per_s(critical) for answers in runs]),
         normal_per_s=_mean([answers.rate_per_s(normal) for answers in runs]),
         throughput_x=against_base(critical, normal),

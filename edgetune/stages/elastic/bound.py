@@ -207,24 +207,20 @@ def admitted(
         return tasks, ()
     bound, waits = found
     added_s = {each: replace(bound, longest=each).added_s for each in waits}
-    out = [each for each in waits if added_s[each] > within * alone_s]
+    out = {
+        each: f"kernel {each.kernel} of {each.task} may keep each of its {bound.kernels} kernels waiting "
+        f"{format_si(each.block_s, 's')}, in all {format_si(added_s[each], 's')} of {format_si(alone_s, 's')} alone"
+        for each in waits
+        if added_s[each] > within * alone_s
+    }
     left = [task for task in tasks if task.name not in {each.task for each in out}]
     if out and all(task.critical for task in left):
         worst = max(out, key=lambda each: each.block_s)
         least_s = min(max(added_s[each] for each in waits if each.task == name) for name in {each.task for each in out})
         message = f"no best-effort task may run within {100 * within:.3g}% of the latency of {bound.task} alone"
         hint = f"one may from --admit-within {math.ceil(100 * least_s / alone_s)}% on"
-        raise InfeasibleError(f"{message}: {_why_refused(bound, worst)}", hint)
-    return left, [f"{each.task} is left out: {_why_refused(bound, each)}" for each in out]
-
-
-def _why_refused(bound: LatencyBound, kernel: Preemption) -> str:
-    """Return why a kernel may not run, one line."""
-    added = format_si(replace(bound, longest=kernel).added_s, "s")
-    return (
-        f"kernel {kernel.kernel} of {kernel.task} may keep each of its {bound.kernels} kernels waiting "
-        f"{format_si(kernel.block_s, 's')}, in all {added} of {format_si(bound.alone_s, 's')} alone"
-    )
+        raise InfeasibleError(f"{message}: {out[worst]}", hint)
+    return left, [f"{each.task} is left out: {why}" for each, why in out.items()]
 
 
 def describe_bound(bound: LatencyBound, measured_s: float | None) -> str:

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.artifacts.yaml_document import load_yaml
@@ -118,7 +117,14 @@ _FILE = "gpus.yaml"
 def catalogue() -> dict[str, Gpu]:
     """Return every GPU of the catalogue by name."""
     document = load_yaml(files(__package__).joinpath(_FILE).read_text("utf-8"), name=_FILE)
-    return {name: _gpu(name, facts, document["capabilities"]) for name, facts in document["gpus"].items()}
+    found = {}
+    for name, facts in document["gpus"].items():
+        values = {field: fact["value"] for field, fact in facts.items()}
+        limits = dict(document["capabilities"][values["compute_capability"]])
+        sources = {"limits": limits.pop("source"), **{field: fact["source"] for field, fact in facts.items()}}
+        source = "; ".join(f"{field}: {text}" for field, text in sources.items())
+        found[name] = Gpu(name=name, **values, **limits, source=source)
+    return found
 
 
 def find_gpu(name: str) -> Gpu:
@@ -128,16 +134,9 @@ def find_gpu(name: str) -> Gpu:
         InputError: the catalogue has none; the hint names the nearest.
     """
     known = catalogue()
-    if name in known:
-        return known[name]
-    raise InputError(f"there is no GPU {name!r} in the catalogue", nearest(name, known))
-
-
-def _gpu(name: str, facts: dict[str, Any], capabilities: dict[str, Any]) -> Gpu:
-    values = {field: fact["value"] for field, fact in facts.items()}
-    limits = dict(capabilities[values["compute_capability"]])
-    sources = {"limits": limits.pop("source"), **{field: fact["source"] for field, fact in facts.items()}}
-    return Gpu(name=name, **values, **limits, source="; ".join(f"{field}: {text}" for field, text in sources.items()))
+    if name not in known:
+        raise InputError(f"there is no GPU {name!r} in the catalogue", nearest(name, known))
+    return known[name]
 
 
 @dataclass(frozen=True, slots=True)

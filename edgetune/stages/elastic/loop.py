@@ -122,8 +122,12 @@ class ElasticLoop:
         self._decide()
         coming_ns = earliest_ns(each.source.next_ns() for each in self._progress.values() if not each.source.ended)
         if not self._in_flight and coming_ns is None:
-            if (any(each.arrived_ns for each in self._progress.values()) or self._begun()) and not self._stopped():
-                raise self._stuck()
+            waiting = sum(len(each.arrived_ns) + len(each.open) for each in self._progress.values())
+            if waiting and not self._stopped():
+                message = (
+                    f"policy {self._policy.name} launches nothing although nothing runs and {waiting} requests wait"
+                )
+                raise EdgetuneError(message, "the policy is at fault: choose another")
             return False
         until_ns = self._end_ns if coming_ns is None else min(coming_ns, self._end_ns)
         if self._poll_interval_ns is not None:
@@ -137,9 +141,6 @@ class ElasticLoop:
             events = self._backend.wait(min(until_ns, self._backend.now_ns() + _SLICE_NS))
             if events or self._backend.now_ns() >= until_ns or self._stopped():
                 return events
-
-    def _begun(self) -> bool:
-        return any(each.open for each in self._progress.values())
 
     def _take_requests(self) -> int:
         """Take in the requests that have arrived; return the time."""
@@ -220,11 +221,8 @@ class ElasticLoop:
 
     def _launch(self, progress: TaskProgress, piece: LaunchPiece) -> None:
         now_ns, state = self._backend.now_ns(), progress.state
-        request, number, place = progress.current(now_ns), self._number, state.call
-        try:
-            first = progress.take(request, piece.count)
-        except ValueError as error:  # its blocks know better than any check
-            raise self._illegal(piece, str(error)) from None
+        number, place = self._number, state.call
+        request, first = progress.take(piece.count, now_ns)
         launch = Launch(
             number, piece.task, request.number, place, progress.task.network.calls[place], first, piece.count,
             piece.per_thread, piece.blocks, piece.after, piece.persistent,
@@ -254,18 +252,14 @@ class ElasticLoop:
             progress.state.served_s += (event.at_ns - started_ns) / NS
         failure = None if event.failure is None else f"kernel {launch.what.kernel}: {event.failure}"
         request = progress.end(launch, failure, event.at_ns)
-        if request.over:
-            self._close(progress, request, event.at_ns)
-
-    def _close(self, progress: TaskProgress, request: Open, now_ns: int) -> None:
-        """Record a request of which nothing runs any more, and tell its source."""
-        del progress.open[request.number]
-        ended_ns = now_ns if request.failure is None else request.failed_ns
-        outcome: Outcome = "ok" if request.failure is None else "failed"
-        self._write_request(progress, request, ended_ns, outcome, request.failure)
-        progress.source.answered([request.number], now_ns)
-        if progress.idle:
-            progress.idle_since_ns = now_ns
+        if request.over:  # nothing of it runs any more
+            del progress.open[request.number]
+            ended_ns = event.at_ns if request.failure is None else request.failed_ns
+            outcome: Outcome = "ok" if request.failure is None else "failed"
+            self._write_request(progress, request, ended_ns, outcome, request.failure)
+            progress.source.answered([request.number], event.at_ns)
+            if progress.idle:
+                progress.idle_since_ns = event.at_ns
 
     def _abandon(self, reason: str) -> None:
         """Record every request that is left."""
@@ -281,10 +275,8 @@ class ElasticLoop:
     def _write_request(
         self, progress: TaskProgress, request: Open, ended_ns: int, outcome: Outcome, failure: str | None
     ) -> None:
-        record = RequestRecord(
-            progress.task, request.number, request.arrived_ns, request.begun_ns, ended_ns, outcome, failure
-        )
-        self._write(record)
+        times_ns = request.arrived_ns, request.begun_ns, ended_ns
+        self._write(RequestRecord(progress.task, request.number, *times_ns, outcome, failure))
 
     def _write(self, record: Record) -> None:
         if isinstance(record, LaunchRecord):
@@ -296,11 +288,6 @@ class ElasticLoop:
     def _illegal(self, decision: Decision, why: str) -> EdgetuneError:
         what = f"{decision.count} logical blocks" if isinstance(decision, LaunchPiece) else "all kernels"
         message = f"policy {self._policy.name} decided to launch {what} of {decision.task}, {why}"
-        return EdgetuneError(message, "the policy is at fault: choose another")
-
-    def _stuck(self) -> EdgetuneError:
-        waiting = sum(len(each.arrived_ns) + len(each.open) for each in self._progress.values())
-        message = f"policy {self._policy.name} launches nothing although nothing runs and {waiting} requests wait"
         return EdgetuneError(message, "the policy is at fault: choose another")
 
 

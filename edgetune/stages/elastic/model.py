@@ -145,25 +145,19 @@ def check_fits(call: Call, gpu: Gpu) -> None:
     """Check that a block of a kernel fits on a multiprocessor.
 
     Raises:
-        InputError: not one fits; the resource that is short is named.
+        InputError: not one fits.
     """
     logical, resources = call.logical, call.resources.get(1, ASSUMED)
-    threads, registers = logical.threads, resources.registers_per_thread
-    shared_bytes = resources.static_shared_bytes + logical.dynamic_shared_bytes
-    if threads > gpu.threads_per_block:
-        why = f"it has {threads} threads, and there are {gpu.threads_per_block} at most"
-    elif shared_bytes > gpu.shared_bytes_per_block:
-        held = f"{format_bytes(shared_bytes)} of shared memory"
-        why = f"it takes {held}, and there are {format_bytes(gpu.shared_bytes_per_block)} at most"
-    elif registers > _MOST_REGISTERS:
-        why = f"its threads take {registers} registers each, and there are {_MOST_REGISTERS} at most"
-    elif blocks_resident(gpu, resources, threads, logical.dynamic_shared_bytes) == 0:
-        has = f"{gpu.registers_per_sm} registers and room for {gpu.threads_per_sm} threads"
-        why = f"its {threads} threads take {registers} registers each, and a multiprocessor has {has}"
-    else:
+    registers, shared_bytes = resources.registers_per_thread, logical.dynamic_shared_bytes
+    if registers <= _MOST_REGISTERS and blocks_resident(gpu, resources, logical.threads, shared_bytes):
         return
+    shared = format_bytes(resources.static_shared_bytes + shared_bytes)
     raise InputError(
-        f"no block of kernel {call.kernel} fits on {gpu.name}: {why}", "launch smaller blocks, or choose another GPU"
+        f"no block of kernel {call.kernel} fits on {gpu.name}: it has {logical.threads} threads of {registers} "
+        f"registers and {shared} of shared memory, and there are {gpu.threads_per_block} threads of {_MOST_REGISTERS} "
+        f"registers and {format_bytes(gpu.shared_bytes_per_block)} at most, on a multiprocessor "
+        f"{gpu.registers_per_sm} registers and room for {gpu.threads_per_sm} threads",
+        "launch smaller blocks, or choose another GPU",
     )
 
 

@@ -40,43 +40,6 @@ def balance_score(gpu: Gpu, critical_blocks: int, critical_threads: int, blocks:
     return (critical_blocks + blocks) / gpu.sm_count * ((critical_threads + threads) / gpu.threads_per_sm)
 
 
-@dataclass(frozen=True, slots=True)
-class OverheadLimits:
-    """The costs of running a kernel in pieces, and their maxima.
-
-    Args:
-        launch_s: Time of one launch, s.
-        most_overhead_s: Time that the launches of all pieces may take, s.
-        turn_s: Time in which a persistent physical block goes on to its next logical one, s; ``None``: not measured.
-        most_turns_s: Time that the turns of all pieces may take, s; ``None``: not limited.
-    """
-
-    launch_s: float
-    most_overhead_s: float
-    turn_s: float | None = None
-    most_turns_s: float | None = None
-
-
-def overhead_score(limits: OverheadLimits, pieces: int, turns: int = 1) -> int:
-    """Return OScore: 1 where neither launches nor persistent blocks cost more than is allowed, else 0.
-
-        sum of LO_blk over pieces = pieces x launch_s           at most MAX_blk = most_overhead_s
-        sum of LO_pt over pieces  = pieces x turns x turn_s     at most MAX_pt = most_turns_s
-
-    Miriam prints "less than"; here the maximum itself, which was measured, is allowed.
-
-    Args:
-        limits: The costs and their maxima.
-        pieces: Of the whole kernel.
-        turns: Logical blocks that the busiest physical block of a piece goes through.
-    """
-    if pieces * limits.launch_s > limits.most_overhead_s:
-        return 0
-    if limits.turn_s is None or limits.most_turns_s is None:
-        return 1
-    return int(pieces * turns * limits.turn_s <= limits.most_turns_s)
-
-
 Flaw = Literal["does not fit", "stack", "spills", "registers"]
 """Why the compiler's report speaks against a form: not one block of it fits a multiprocessor; it has stack or spills
 that the original has not; a block of it, though of fewer threads, takes more registers than one of the original."""
@@ -84,8 +47,8 @@ that the original has not; a block of it, though of fewer threads, takes more re
 KEPT_SHARE = 0.2
 """Source: Miriam keeps the best 20 % of the design space."""
 LAUNCHES = 64
-"""Launches of a kernel whose time is allowed by default: six halvings of the grid. A convention of ours; Miriam
-measures its maxima on each device and gives no number."""
+"""Launches of a kernel that are allowed, by which OScore is 1, else 0: six halvings of the grid. A convention of ours;
+Miriam limits the time that launches take, measures its maxima on each device and gives no number."""
 _WARP_THREADS = 32
 _UNKNOWN = Resources(registers_per_thread=0)
 
@@ -98,7 +61,7 @@ class ShapeCandidate:
         count: Logical blocks.
         per_thread: Logical threads in a physical one.
         threads: Of a physical block.
-        cheap: OScore while no critical kernel is resident: 1 where there are not too many such pieces, else 0.
+        cheap: OScore: 1 where there are not too many such pieces, else 0.
         flaw: The objection of the compiler's report; ``None``: none.
     """
 
@@ -138,7 +101,6 @@ class Shrunk:
         kernel: Name of the original.
         logical: The launch.
         gpu: The GPU.
-        limits: Of overhead.
         designs: The whole space: slices times block sizes.
         leftovers: Threads of a critical block up to which one more of the sizes fits beside it, ascending.
         places: The kept pieces by leftover, the best first.
@@ -147,7 +109,6 @@ class Shrunk:
     kernel: str
     logical: Logical
     gpu: Gpu
-    limits: OverheadLimits
     designs: tuple[ShapeCandidate, ...]
     leftovers: tuple[int, ...]
     places: tuple[LeftoverFit, ...]
@@ -162,10 +123,7 @@ class Shrunk:
         """Return why a piece is kept for no leftover; ``None`` where it is kept for one."""
         if any((each.shape.count, each.shape.per_thread) == (design.count, design.per_thread) for each in self.places):
             return None
-        if design.flaw is not None or design.cheap:
-            return design.flaw or "others score more"
-        launches = overhead_score(self.limits, self.logical.blocks // design.count, 0)
-        return "too many turns" if launches else "too many launches"
+        return design.flaw or ("others score more" if design.cheap else "too many launches")
 
     def table(self) -> LeftoverTable:
         """Return the look-up of the best."""
@@ -209,15 +167,7 @@ def flaw_of(original: Resources, form: Resources, logical: Logical, per_thread: 
     return None
 
 
-def shrink(
-    kernel: str,
-    logical: Logical,
-    original: Resources,
-    forms: Mapping[int, Resources],
-    gpu: Gpu,
-    *,
-    limits: OverheadLimits | None = None,
-) -> Shrunk:
+def shrink(kernel: str, logical: Logical, original: Resources, forms: Mapping[int, Resources], gpu: Gpu) -> Shrunk:
     """Return the pieces of a kernel to keep for everything that a critical kernel can leave.
 
     Args:
@@ -226,19 +176,23 @@ def shrink(
         original: Needs of the original.
         forms: Needs of its forms, by logical threads in a physical one.
         gpu: The GPU.
-        limits: Of overhead; by default ``LAUNCHES`` launches of the catalogue's time.
     """
-    chosen = limits or OverheadLimits(gpu.launch_s, LAUNCHES * gpu.launch_s)
-    designs = tuple(_designs(logical, original, forms, gpu, chosen))
+    sizes = {n: threads for n, threads in block_threads(logical.threads).items() if n in forms}
+    flaws = {n: flaw_of(original, forms[n], logical, n, gpu) for n in sizes}
+    designs = tuple(
+        ShapeCandidate(count, n, threads, int(logical.blocks // count <= LAUNCHES), flaws[n])
+        for count in slices(logical.blocks)
+        for n, threads in sizes.items()
+    )
     sound = [design for design in designs if design.flaw is None]
     leftovers = tuple(sorted({gpu.threads_per_sm - _in_warps(design.threads) for design in sound}))
     places = tuple(
         place
         for critical_blocks in range(gpu.sm_count)
         for critical_threads in leftovers
-        for place in _kept(sound, critical_blocks, critical_threads, gpu, chosen, whole=logical.blocks)
+        for place in _kept(sound, critical_blocks, critical_threads, gpu)
     )
-    return Shrunk(kernel, logical, gpu, chosen, designs, leftovers, places)
+    return Shrunk(kernel, logical, gpu, designs, leftovers, places)
 
 
 def kept_pieces(call: Call, gpu: Gpu) -> LeftoverTable:
@@ -252,47 +206,21 @@ def kept_pieces(call: Call, gpu: Gpu) -> LeftoverTable:
     return shrink(call.kernel, call.logical, forms.get(1, _UNKNOWN), forms, gpu).table()
 
 
-def _designs(
-    logical: Logical, original: Resources, forms: Mapping[int, Resources], gpu: Gpu, limits: OverheadLimits
-) -> Iterator[ShapeCandidate]:
-    sizes = {n: threads for n, threads in block_threads(logical.threads).items() if n in forms}
-    flaws = {n: flaw_of(original, forms[n], logical, n, gpu) for n in sizes}
-    for count in slices(logical.blocks):
-        cheap = overhead_score(limits, logical.blocks // count, -(-count // min(count, gpu.sm_count)))
-        for per_thread, threads in sizes.items():
-            yield ShapeCandidate(count, per_thread, threads, cheap, flaws[per_thread])
-
-
 def _in_warps(threads: int) -> int:
     """Return the threads that a multiprocessor allocates for so many: whole warps."""
     return -(-threads // _WARP_THREADS) * _WARP_THREADS
 
 
 def _kept(
-    sound: Sequence[ShapeCandidate],
-    critical_blocks: int,
-    critical_threads: int,
-    gpu: Gpu,
-    limits: OverheadLimits,
-    *,
-    whole: int,
+    sound: Sequence[ShapeCandidate], critical_blocks: int, critical_threads: int, gpu: Gpu
 ) -> Iterator[LeftoverFit]:
-    """Return the best pieces for one leftover; of two with the same score, the shorter one first.
-
-    Args:
-        sound: Pieces without flaw.
-        critical_blocks, critical_threads: The leftover.
-        gpu: The GPU.
-        limits: Of overhead.
-        whole: Logical blocks of the kernel.
-    """
+    """Return the best pieces without flaw for one leftover; of two with the same score, the shorter one first."""
     idle = gpu.sm_count - critical_blocks
     scored: list[tuple[float, int, int, PieceShape]] = []
     for design in sound:
         blocks = min(design.count, idle)
         if _in_warps(design.threads) <= gpu.threads_per_sm - critical_threads:
-            score: float = overhead_score(limits, whole // design.count, -(-design.count // blocks))
-            score *= balance_score(gpu, critical_blocks, critical_threads, blocks, design.threads)
+            score = design.cheap * balance_score(gpu, critical_blocks, critical_threads, blocks, design.threads)
             shape = PieceShape(design.count, design.per_thread, blocks)
             scored.append((-score, design.count, design.threads, shape))
     scored.sort(key=lambda each: each[:3])

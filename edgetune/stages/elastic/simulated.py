@@ -78,6 +78,9 @@ class SimulatedGpu:
         most_residencies: Residencies that are kept; small kernels make millions in a second.
     """
 
+    lost: str | None = None
+    """As of a real GPU: why nothing can be launched any more."""
+
     def __init__(
         self,
         clock: EventClock,
@@ -147,13 +150,19 @@ class SimulatedGpu:
         self._keep_host_busy(self._model.host_s + (self._model.stream_wait_s if launch.after else 0.0))
         demand = self._demand(launch)
         if demand is None:
-            self._refuse(launch)
+            reason = f"not one block of {launch.what.kernel} fits on a multiprocessor of {self._gpu.name}"
+            self._happened.append(LaunchEvent(launch.number, "ended", self.now_ns(), reason))
+            self._ended.add(launch.number)
             return
         visible_ns = self.now_ns() + round(self._gpu.launch_s * NS)
         waits_for = {number for number in launch.after if number not in self._ended}
-        queued = _Queued(launch, demand, visible_ns, _physical(launch), waits_for)
+        queued = _Queued(launch, demand, visible_ns, [], waits_for)
         if launch.persistent:
-            queued.ranks, queued.unplaced = list(range(launch.physical_blocks)), []
+            queued.ranks = list(range(launch.physical_blocks))
+        else:  # logical blocks are dealt out in turn, so that the first physical blocks may take one more
+            blocks = min(launch.physical_blocks, launch.count)
+            each, more = divmod(launch.count, blocks)
+            queued.unplaced = [(number, took) for number, took in ((more, each + 1), (blocks - more, each)) if number]
         for number in waits_for:
             self._waited_for.setdefault(number, []).append(launch.task)
         stream = self._streams[launch.task]
@@ -163,7 +172,9 @@ class SimulatedGpu:
 
     def wait(self, until_ns: int | None) -> Sequence[LaunchEvent]:
         """Move the clock on until an event, or until ``until_ns``; keep the host busy with the events, return them."""
-        while not self._happened and (until_ns is not None or self._next_ns() is not None):
+        while not self._happened and (
+            until_ns is not None or earliest_ns((self._on.next_ns(), self._clock.next_ns())) is not None
+        ):
             self._advance(until_ns)
             if until_ns is not None and self.now_ns() >= until_ns:
                 break
@@ -176,15 +187,6 @@ class SimulatedGpu:
         if key not in self._demands:
             self._demands[key] = (launch.what, demand_of(launch, self._gpu, self._model))
         return self._demands[key][1]
-
-    def _refuse(self, launch: Launch) -> None:
-        reason = f"not one block of {launch.what.kernel} fits on a multiprocessor of {self._gpu.name}"
-        self._happened.append(LaunchEvent(launch.number, "ended", self.now_ns(), reason))
-        self._ended.add(launch.number)
-
-    def _next_ns(self) -> int | None:
-        """Return the time of the next event."""
-        return earliest_ns((self._on.next_ns(), self._clock.next_ns()))
 
     def _advance(self, until_ns: int | None) -> None:
         """Move on to the next event, ``until_ns`` at the latest."""
@@ -229,19 +231,21 @@ class SimulatedGpu:
             heapq.heappush(self._ready, each)
 
     def _place_some(self, queued: _Queued) -> None:
-        now_ns, number = self.now_ns(), queued.launch.number
-        freed_only = number == self._no_room
         while queued.unplaced:
             blocks, logical = queued.unplaced[0]
-            groups = self._on.place(
-                number, queued.demand, blocks, logical=logical, now_ns=now_ns, freed_only=freed_only,
-                sms=self._sms[queued.launch.task],
-            )  # fmt: skip
-            placed = self._begin(queued, groups)
+            placed = self._begin(queued, self._room_for(queued, blocks, logical))
             if placed < blocks:
                 queued.unplaced[0] = (blocks - placed, logical)
                 break
             del queued.unplaced[0]
+
+    def _room_for(self, queued: _Queued, blocks: int, logical: int) -> list[BlockGroup]:
+        """Place as many blocks of a launch as have room."""
+        number = queued.launch.number
+        return self._on.place(
+            number, queued.demand, blocks, logical=logical, now_ns=self.now_ns(), freed_only=number == self._no_room,
+            sms=self._sms[queued.launch.task],
+        )  # fmt: skip
 
     def _begin(self, queued: _Queued, groups: Sequence[BlockGroup]) -> int:
         """Note blocks that have begun; return how many."""
@@ -254,16 +258,11 @@ class SimulatedGpu:
 
     def _place_persistent(self, queued: _Queued) -> None:
         """Place the blocks of a persistent launch that may go on; the others leave as they begin."""
-        quota, number = self._quotas[queued.launch.task], queued.launch.number
+        quota = self._quotas[queued.launch.task]
         able = [rank for rank in queued.ranks if rank < quota]
         queued.left += queued.ranks[len(able) :]
-        wanted, groups = min(len(able), queued.launch.count - queued.following), list[BlockGroup]()
-        if wanted:
-            freed_only = number == self._no_room
-            groups = self._on.place(
-                number, queued.demand, wanted, logical=1, now_ns=self.now_ns(), freed_only=freed_only,
-                sms=self._sms[queued.launch.task],
-            )  # fmt: skip
+        wanted = min(len(able), queued.launch.count - queued.following)
+        groups = self._room_for(queued, wanted, 1) if wanted else []
         placed = self._begin(queued, groups)
         deal(queued.take(able[:placed], quota), groups)
         queued.ranks = able[placed:] if placed < wanted else []
@@ -330,13 +329,3 @@ class SimulatedGpu:
             for waiting in self._streams[task]:
                 waiting.waits_for.discard(launch.number)
             self._reach(task, from_ns)
-
-
-def _physical(launch: Launch) -> list[tuple[int, int]]:
-    """Return the physical blocks that have work: their number, and how many logical blocks each takes.
-
-    Logical blocks are dealt out in turn, so that the first physical blocks may take one more.
-    """
-    blocks = min(launch.physical_blocks, launch.count)
-    each, more = divmod(launch.count, blocks)
-    return [(number, logical) for number, logical in ((more, each + 1), (blocks - more, each)) if number]

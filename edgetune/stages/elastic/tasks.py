@@ -4,10 +4,9 @@ The requests of one task, and which blocks of their kernels were launched.
 
     arrived -> waiting ... | begun: blocks of call 0, of call 1, ... | all launched | answered, once all launches ended
 
-    CallBlocks(12)        [0 .. 12) left
+    begin                 [0 .. 12) left
     take(4)               [0 .. 4) launched, [4 .. 12) left
     take(6)               [0 .. 4) and [4 .. 10) launched
-    done(0)               [0 .. 4) ended
 
 No logical block is launched twice, and a request is answered only when all blocks of all its calls have ended. These
 are the leaves of the dynamic shaded binary tree of Miriam (Zhao et al., SenSys 2023): parts are taken from the front,
@@ -20,12 +19,12 @@ import math
 import struct
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune import limits
 from edgetune.artifacts.files import read_source
-from edgetune.artifacts.kernel_tasks import MDTB, KernelCall, KernelNetwork, KernelTasks
+from edgetune.artifacts.kernel_tasks import MDTB, VALUES, KernelCall, KernelNetwork, KernelTasks
 from edgetune.errors import InputError, blaming
 from edgetune.serving.arrivals import parse_arrivals
 from edgetune.serving.sources import ArrivalSource
@@ -45,11 +44,6 @@ from edgetune.stages.elastic.model import ASSUMED, GpuTimingModel
 from edgetune.stages.elastic.pieces import PieceShape, about_s
 from edgetune.stages.elastic.view import Launch, TaskState
 from edgetune.units import format_duration
-
-_FORMATS: Mapping[str, str] = {
-    "int": "<i", "uint": "<I", "int64": "<q", "uint64": "<Q", "float": "<f", "double": "<d",
-}  # fmt: skip
-"""As ``struct`` packs them (little endian, as every CUDA platform)."""
 
 
 def tasks_of(document: KernelTasks, *, folder: Path = Path()) -> tuple[GpuTask, ...]:
@@ -78,15 +72,11 @@ def tasks_of(document: KernelTasks, *, folder: Path = Path()) -> tuple[GpuTask, 
 def _network(said: KernelNetwork, folder: Path) -> KernelSequence:
     if said.mdtb is not None:
         return mdtb_network(said.mdtb.removeprefix(MDTB), **said.sizes)
-    source = "" if said.source is None else _text(folder / said.source)
-    return KernelSequence(said.name, [_call(each) for each in said.calls], source, said.buffers)
-
-
-def _text(path: Path) -> str:
     try:
-        return read_source(path).decode()
+        source = "" if said.source is None else read_source(folder / said.source).decode()
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not text in UTF-8", "name a CUDA C or PTX file") from None
+        raise InputError(f"{folder / str(said.source)} is not text in UTF-8", "name a CUDA C or PTX file") from None
+    return KernelSequence(said.name, [_call(each) for each in said.calls], source, said.buffers)
 
 
 def _call(said: KernelCall) -> Call:
@@ -112,7 +102,7 @@ def _argument(said: str | Mapping[str, float], where: str) -> Argument:
     try:
         exact = value == int(value) and abs(value) <= 2**53  # above, it was rounded when it was read
         number = int(value) if "int" in kind and exact else value
-        return Scalar(struct.pack(_FORMATS[kind], number))
+        return Scalar(struct.pack(VALUES[kind], number))
     except (struct.error, OverflowError, ValueError):
         raise InputError(f"{where}: {value:g} is no value of type {kind}", "e.g. {int: 5}, {float: 0.5}") from None
 
@@ -137,8 +127,11 @@ def check_count(tasks: Sequence[GpuTask], policies: Sequence[str], gpu: Gpu | No
     expected = {
         task.name: (len(policies) + task.critical) * about_launches(task, gpu, duration_s=duration_s) for task in tasks
     }
-    if gpu is not None:
-        _check_lengths(tasks, gpu)
+    for name, call in ((task.name, call) for task in tasks for call in task.network.calls):
+        least_s = 0.0 if gpu is None else _least_s(call, gpu)
+        if not least_s <= _LONGEST_KERNEL_S:
+            message = f"task {name}: kernel {call.kernel} takes about {least_s:.3g} s"
+            raise InputError(message, "are flop_per_block, bytes_per_block or block_time those of one block?")
     name = "launches" if gpu is None else "simulated_launches"
     if sum(expected.values()) <= limits.limit(name):
         return
@@ -151,14 +144,6 @@ def check_count(tasks: Sequence[GpuTask], policies: Sequence[str], gpu: Gpu | No
         "make it shorter with --duration, have fewer requests come, run one policy at a time, or raise the limit: "
         f"edgetune --raise-limit {name}={math.ceil(min(sum(expected.values()), _MOST_TOLD))} COMMAND ...",
     )
-
-
-def _check_lengths(tasks: Sequence[GpuTask], gpu: Gpu) -> None:
-    for task in tasks:
-        for call in task.network.calls:
-            if not _least_s(call, gpu) <= _LONGEST_KERNEL_S:
-                message = f"task {task.name}: kernel {call.kernel} takes about {_least_s(call, gpu):.3g} s"
-                raise InputError(message, "are flop_per_block, bytes_per_block or block_time those of one block?")
 
 
 def about_launches(task: GpuTask, gpu: Gpu | None, *, duration_s: float) -> float:
@@ -185,57 +170,6 @@ def _least_s(call: Call, gpu: Gpu) -> float:
     return max(usual.host_s, usual.gap_s + (about_s(gpu, call, PieceShape(blocks, 1, blocks)) or 0.0))
 
 
-class CallBlocks:
-    """All logical blocks of one call.
-
-    Args:
-        blocks: How many there are, at least one.
-
-    Raises:
-        ValueError: there is none.
-    """
-
-    def __init__(self, blocks: int) -> None:
-        if blocks < 1:
-            raise ValueError(f"a call has at least one logical block, not {blocks}")
-        self.left = blocks
-        """Logical blocks that are not taken yet: the last ones, as blocks are taken from the front."""
-        self._blocks = blocks
-        self._running: set[int] = set()
-        """First blocks of the parts that are launched and have not ended."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether all logical blocks have ended."""
-        return not self.left and not self._running
-
-    def take(self, count: int) -> int:
-        """Take the next logical blocks, which count as launched from now on; return the first of them.
-
-        Args:
-            count: From one to all that are left.
-
-        Raises:
-            ValueError: fewer are left, or none was asked for.
-        """
-        if not 1 <= count <= self.left:
-            raise ValueError(f"{count} logical blocks were to be taken where {self.left} are left")
-        first = self._blocks - self.left
-        self.left -= count
-        self._running.add(first)
-        return first
-
-    def done(self, first: int) -> None:
-        """Mark the part that begins with a block as ended, whether it failed or not.
-
-        Raises:
-            ValueError: it was not taken from here, or has ended already.
-        """
-        if first not in self._running:
-            raise ValueError(f"no part from block {first} on is running")
-        self._running.remove(first)
-
-
 @dataclass(slots=True, eq=False)
 class Open:
     """A request with launches.
@@ -244,7 +178,6 @@ class Open:
         number: Its number among those of the task, from 0.
         arrived_ns: Its arrival.
         begun_ns: Its first launch.
-        calls: The blocks of its calls, as far as they were begun.
         in_flight: Parts that were taken and have not ended.
         launched: Whether all of its calls were launched to the end.
         failure: Why it will have no answer; ``None`` so far.
@@ -254,7 +187,6 @@ class Open:
     number: int
     arrived_ns: int
     begun_ns: int
-    calls: list[CallBlocks] = field(default_factory=list)
     in_flight: int = 0
     launched: bool = False
     failure: str | None = None
@@ -272,14 +204,9 @@ class TaskProgress:
     Args:
         task: The task.
         source: Of its requests.
-
-    Raises:
-        ValueError: its network has no kernels.
     """
 
     def __init__(self, task: GpuTask, source: ArrivalSource) -> None:
-        if not task.network.calls:
-            raise ValueError(f"network {task.network.name} has no kernels")
         self.task, self.source = task, source
         self.arrived_ns: deque[int] = deque()
         self.in_flight: deque[Launch] = deque()
@@ -297,74 +224,51 @@ class TaskProgress:
         """Whether no request waits and none is open."""
         return not (self.arrived_ns or self.open)
 
-    def begin(self, now_ns: int) -> Open:
-        """Begin the oldest waiting request."""
-        request = Open(self._begun, self.arrived_ns.popleft(), now_ns)
-        self.open[request.number] = request
-        self._begun += 1
-        self._current, self.state.request = request, request.number
-        return request
-
     def drop(self) -> tuple[int, int]:
         """Give up the oldest waiting request; return its number and arrival."""
         self._begun += 1
         return self._begun - 1, self.arrived_ns.popleft()
 
-    def current(self, now_ns: int) -> Open:
-        """Return the request that is being launched; where none is, begin the oldest waiting one."""
-        return self._current or self.begin(now_ns)
+    def take(self, count: int, now_ns: int) -> tuple[Open, int]:
+        """Take the next logical blocks of the call that is being launched; return its request and the first block.
 
-    def take(self, request: Open, count: int) -> int:
-        """Take the next logical blocks of the call that is being launched; return the first of them.
+        Where no request is being launched, the oldest waiting one begins.
 
-        Raises:
-            ValueError: fewer are left.
+        Args:
+            count: From one to all that are left of the call.
+            now_ns: The time.
         """
-        calls, state = self.task.network.calls, self.state
-        if state.call == len(request.calls):
-            request.calls.append(CallBlocks(calls[state.call].logical.blocks))
-        blocks = request.calls[-1]
-        first = blocks.take(count)
+        calls, state, request = self.task.network.calls, self.state, self._current
+        if request is None:
+            request = self._current = self.open[self._begun] = Open(self._begun, self.arrived_ns.popleft(), now_ns)
+            state.request = self._begun
+            self._begun += 1
+        first = calls[state.call].logical.blocks - state.left
         request.in_flight += 1
-        if blocks.left:
-            state.left = blocks.left
-        elif state.call + 1 < len(calls):
+        state.left -= count
+        if not state.left and state.call + 1 < len(calls):
             state.call += 1
             state.left = calls[state.call].logical.blocks
-        else:
+        elif not state.left:
             request.launched = True
             self._leave()
-        return first
+        return request, first
 
     def end(self, launch: Launch, failure: str | None, now_ns: int) -> Open:
-        """Mark a launch as ended and return its request; of a request with a failure, no more is launched.
-
-        Raises:
-            RuntimeError: the request is answered, and not all of its logical blocks were launched and ended once.
-        """
+        """Mark a launch as ended and return its request; of a request with a failure, no more is launched."""
         request = self.open[launch.request]
-        request.calls[launch.call].done(launch.first)
         request.in_flight -= 1
-        self._remove(launch)
+        if self.in_flight[0].number == launch.number:  # nearly always: a stream is in order
+            self.in_flight.popleft()
+        else:
+            del self.in_flight[next(at for at, each in enumerate(self.in_flight) if each.number == launch.number)]
         if failure is not None and request.failure is None:
             request.failure, request.failed_ns = failure, now_ns
             if request is self._current:
                 self._leave()
-        if request.over and request.failure is None:
-            whole = len(request.calls) == len(self.task.network.calls)
-            if not whole or not all(each.finished for each in request.calls):
-                raise RuntimeError(f"request {request.number} of {self.task.name} ended with blocks never launched")
         return request
-
-    def _remove(self, launch: Launch) -> None:
-        if self.in_flight[0].number == launch.number:  # nearly always: a stream is in order
-            self.in_flight.popleft()
-            return
-        place = next(at for at, each in enumerate(self.in_flight) if each.number == launch.number)
-        del self.in_flight[place]
 
     def _leave(self) -> None:
         """Stop launching the current request."""
-        state, calls = self.state, self.task.network.calls
-        self._current, state.request = None, None
-        state.call, state.left = 0, calls[0].logical.blocks
+        self._current, self.state.request = None, None
+        self.state.call, self.state.left = 0, self.task.network.calls[0].logical.blocks

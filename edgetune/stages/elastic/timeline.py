@@ -147,30 +147,26 @@ def _policy(
 ) -> PolicyFigures:
     turns = sorted({*range(len(told.get("policies", {}).get(policy, ()))), *(row.turn for row in rows)})
     ends_s = {turn: max((row.finished_s for row in rows if row.turn == turn), default=0.0) for turn in turns}
-    seconds = sum(_option_s(policy, turn, told) or ends_s[turn] for turn in turns)
+    said_s = told.get("duration_s")  # for how long requests came
+    usual_s = said_s if isinstance(said_s, (int, float)) and said_s > 0 else None
+    seconds = sum(_recorded_s(policy, turn, told, "stopped_s") or usual_s or ends_s[turn] for turn in turns)
     priorities = {each["name"]: each.get("priority") for each in told.get("tasks", ()) if "name" in each}
     by_task = _by_task(rows)
-    names = [*priorities, *(name for name in by_task if name not in priorities)]
     kept_s = {turn: _recorded_s(policy, turn, told, "residencies_until_s") or ends_s[turn] for turn in turns}
     tasks = tuple(
-        _task(name, priorities.get(name), by_task.get(name, ()), alone.get(name, ()), seconds) for name in names
+        _task(name, priorities.get(name), by_task.get(name, ()), alone.get(name, ()), seconds)
+        for name in dict.fromkeys([*priorities, *by_task])
     )
     return PolicyFigures(
         policy, len(turns), tasks, sum(each.answers_per_s for each in tasks), _busy(rows, kept_s, told.get("gpu"))
     )
 
 
-def _option_s(policy: str, turn: int, told: Mapping[str, Any]) -> float | None:
-    """Return for how long requests came in a turn, s; ``None`` where the file does not say."""
-    said_s = _recorded_s(policy, turn, told, "stopped_s") or told.get("duration_s")
-    return said_s if isinstance(said_s, (int, float)) and said_s > 0 else None
-
-
 def _recorded_s(policy: str, turn: int, told: Mapping[str, Any], what: str) -> float | None:
     """Return a time that the file tells of a turn, s; ``None`` where it does not."""
     costs = told.get("policies", {}).get(policy, [])
     value = costs[turn].get(what) if turn < len(costs) else None
-    return value if isinstance(value, (int, float)) else None
+    return value if isinstance(value, (int, float)) and value > 0 else None
 
 
 def _task(
@@ -180,11 +176,13 @@ def _task(
     alone: Sequence[KernelTimelineRow],
     seconds: float,
 ) -> TaskFigures:
-    requests = [row for row in rows if row.event == "request"]
-    launches = [row for row in rows if row.event == "launch"]
+    requests, launches = ([row for row in rows if row.event == event] for event in ("request", "launch"))
     times_s = latencies_s(requests)
     alone_s = latencies_s(row for row in alone if row.event == "request")
-    due = [row for row in requests if row.deadline_s is not None and _decided(row)]
+    due = [  # one that was given up before its deadline neither met nor missed it
+        row for row in requests
+        if row.deadline_s is not None and (row.status != "abandoned" or row.finished_s >= row.deadline_s)
+    ]  # fmt: skip
     (middle, late), (alone_middle, alone_late) = (percentiles_s(each, 50, 99) for each in (times_s, alone_s))
     return TaskFigures(
         name,
@@ -202,11 +200,6 @@ def _task(
         sum(bool(row.elastic) for row in launches),
         first_failure(requests),
     )
-
-
-def _decided(row: KernelTimelineRow) -> bool:
-    """Return whether a request had its chance: one that was given up before its deadline neither met nor missed it."""
-    return row.status != "abandoned" or (row.deadline_s is not None and row.finished_s >= row.deadline_s)
 
 
 def _busy(rows: Iterable[KernelTimelineRow], kept_s: Mapping[int, float], gpu: Any) -> float | None:

@@ -4,5 +4,5 @@ transform   kernels of a CUDA C or PTX file made elastic; with ``check`` tried o
 shrink      the pieces of a kernel that are worth launching beside a critical kernel
 share       tasks that share a GPU: simulated by a model, or run on a real one; ``plan`` says what runs
 bench       the benchmark of critical and best-effort networks, by several policies
-gpu         opens a GPU for the above, and measures what launches cost on it
+place       where tasks run: the model of a GPU, or a GPU that is opened
 """

@@ -9,68 +9,33 @@ from typing import Any
 from edgetune.artifacts.files import write_atomically
 from edgetune.artifacts.formats import json_document
 from edgetune.errors import InfeasibleError, InputError, blaming
+from edgetune.plotting.page import SectionWriter
 from edgetune.stages.elastic import bench as benchmark
-from edgetune.stages.elastic.bench import (
-    BackendFactory,
-    PolicyBenchmark,
-    RequestLatencies,
-    WorkloadBenchmark,
-    runner,
-    simulated,
-)
-from edgetune.stages.elastic.bound import (
-    BOUNDED,
-    PreemptionCosts,
-    admitted,
-    latency_bound,
-    measured_costs,
-    simulated_costs,
-)
-from edgetune.stages.elastic.gpu import Gpu, GpuTask, find_gpu
+from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, RequestLatencies, WorkloadBenchmark, runner
+from edgetune.stages.elastic.bound import BOUNDED, NOTE, admitted, describe_bound, latency_bound
+from edgetune.stages.elastic.gpu import GpuTask, find_gpu
 from edgetune.stages.elastic.mdtb.networks import compiled_for
 from edgetune.stages.elastic.mdtb.workloads import SOURCE, WORKLOADS, TaskPair, workload
-from edgetune.stages.elastic.model import seen_by_policies
 from edgetune.stages.elastic.policies import POLICIES, make_policy
 from edgetune.stages.elastic.policies.elastic import Persistent
 from edgetune.stages.elastic.policies.simple import SOLO
 from edgetune.stages.elastic.tasks import check_count
-from edgetune.units import format_duration, parse_time_s
+from edgetune.units import format_duration, format_si, parse_time_s
 from edgetune.version import __version__
-from edgetune.workflows.kernels.gpu import gpu_conditions, opened
 from edgetune.workflows.kernels.options import BenchOptions
+from edgetune.workflows.kernels.place import Place, gpu_place, model_place, opened
 from edgetune.workflows.kernels.plan import assumed, within_of
-from edgetune.workflows.kernels.share import progress, simulated_conditions
+from edgetune.workflows.kernels.share import progress
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import STOPS, Reporter, SimulationLabel, stop_code
 
-
-@dataclass(frozen=True, slots=True)
-class BenchTarget:
-    """Where the benchmark runs.
-
-    Args:
-        gpu: Limits of the GPU.
-        backend: Opens backends for tasks.
-        fitted: Completes tasks by the resources of their kernels and, on a real GPU, their durations.
-        conditions: Conditions of the figures.
-        costs: Times of which the worst case is made.
-    """
-
-    gpu: Gpu
-    backend: BackendFactory
-    fitted: Callable[[Sequence[GpuTask]], Sequence[GpuTask]]
-    conditions: dict[str, Any]
-    costs: PreemptionCosts
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The options, the names of the policies, the duration of arrivals, s, and the share to admit within."""
-
-    opts: BenchOptions
-    names: Sequence[str]
-    duration_s: float
-    within: float | None
+_NOTE = (
+    "p50, p99: latency of the critical network; x alone: times what it takes alone on the GPU. throughput x: answers "
+    "of both, times sequential; normal x: answers of the normal network, likewise. In brackets 95 % intervals over "
+    "turns. paper: Miriam (2023), on real GPUs"
+)
+Fitted = Callable[[Sequence[GpuTask]], Sequence[GpuTask]]
+"""Completes tasks by the resources of their kernels and, on a real GPU, their durations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +45,12 @@ class BenchFigures:
     Args:
         found: The figures of each workload.
         document: The same as written.
-        gpu: Where they were measured or simulated.
         target: Where the document went.
         stopped: The exit code of the signal that interrupted the benchmark; 0 where none did.
     """
 
     found: Sequence[WorkloadBenchmark]
     document: dict[str, Any]
-    gpu: Gpu
     target: Target
     stopped: int
 
@@ -107,14 +70,14 @@ def bench(opts: BenchOptions, reporter: Reporter) -> BenchFigures:
     for name in names:
         POLICIES.find(name)
     chosen = [workload(letter) for letter in dict.fromkeys(map(str.upper, opts.workloads or WORKLOADS))]
-    duration_s = parse_time_s(opts.duration, what="--duration")
-    asked = _Asked(opts, names, duration_s, within_of(opts.admit_within, names))
+    parse_time_s(opts.duration, what="--duration")
+    within_of(opts.admit_within, names)
     found, stopped, infeasible = list[WorkloadBenchmark](), 0, list[InfeasibleError]()
-    with _place(opts, names) as place:
+    with _opened(opts, names) as (place, fitted):
         try:
             for each in chosen:
                 try:
-                    found.append(_figures(each, asked, place, reporter))
+                    found.append(_figures(each, opts, names, place, fitted=fitted, reporter=reporter))
                 except InfeasibleError as error:
                     infeasible.append(InfeasibleError(f"workload {each.name}: {error.message}", error.hint))
         except STOPS as end:
@@ -129,75 +92,123 @@ def bench(opts: BenchOptions, reporter: Reporter) -> BenchFigures:
             reporter.info(f"{refusal.message}; {refusal.hint}")
         document = {
             "kind": "benchmark", "tool": f"edgetune {__version__}", **place.conditions,
-            "duration_s": duration_s, "seed": opts.seed, "published_source": SOURCE,
-            "workloads": [asdict(each) for each in found],
+            "duration_s": parse_time_s(opts.duration, what="--duration"), "seed": opts.seed,
+            "published_source": SOURCE, "workloads": [asdict(each) for each in found],
         }  # fmt: skip
         SimulationLabel(document["simulated"], reporter).announce()
         if target.path is not None:
             write_atomically(json_document(document), target.path)
             target.report(reporter)
-        return BenchFigures(found, document, place.gpu, target, stopped)
+        return BenchFigures(found, document, target, stopped)
 
 
 @contextmanager
-def _place(opts: BenchOptions, names: Sequence[str]) -> Iterator[BenchTarget]:
+def _opened(opts: BenchOptions, names: Sequence[str]) -> Iterator[tuple[Place, Fitted]]:
     """Yield the model of a GPU, or the requested GPU, with persistent forms of kernels where a policy launches them."""
-    if opts.device is not None:
-        if opts.assume:
-            raise InputError("--assume is for the model of a GPU, and --device names a real one", "leave one out")
-        with opened(opts.device, sms=opts.sms, seed=opts.seed, persistent=Persistent.name in names) as ready:
-            conditions = gpu_conditions(ready, part=opts.sms is not None, records=False)
-            yield BenchTarget(
-                ready.gpu,
-                ready.open_backend,
-                lambda tasks: ready.measured(ready.fitted(tasks)),
-                conditions,
-                measured_costs(ready.gpu),
-            )
+    if opts.device is None:
+        if opts.sms is not None:
+            raise InputError("--sms is for a real GPU", "name one with --device, or another model with --gpu")
+        gpu, model = assumed(opts.assume, find_gpu(opts.gpu))
+        yield model_place(gpu, model), partial(compiled_for, gpu)
         return
-    if opts.sms is not None:
-        raise InputError("--sms is for a real GPU", "name one with --device, or another model with --gpu")
-    gpu, model = assumed(opts.assume, find_gpu(opts.gpu))
-    conditions = simulated_conditions(gpu, model)
-    yield BenchTarget(
-        seen_by_policies(gpu, model),
-        simulated(gpu, model),
-        partial(compiled_for, gpu),
-        conditions,
-        simulated_costs(gpu, model),
-    )
+    if opts.assume:
+        raise InputError("--assume is for the model of a GPU, and --device names a real one", "leave one out")
+    with opened(opts.device, sms=opts.sms, seed=opts.seed, persistent=Persistent.name in names) as ready:
+        place = gpu_place(ready, part=opts.sms is not None, records=False)
+        yield place, lambda tasks: ready.measured(ready.fitted(tasks))
 
 
-def _figures(each: TaskPair, asked: _Asked, place: BenchTarget, reporter: Reporter) -> WorkloadBenchmark:
+def _figures(
+    each: TaskPair, opts: BenchOptions, names: Sequence[str], place: Place, *, fitted: Fitted, reporter: Reporter
+) -> WorkloadBenchmark:
     """Run a workload alone and by all policies."""
-    opts, names, duration_s = asked.opts, asked.names, asked.duration_s
-    critical, normal = place.fitted((each.critical, each.normal))
-    fitted = replace(each, critical=critical, normal=replace(normal, sms=opts.normal_sms))
-    tasks = (critical, fitted.normal)
-    known = place.gpu if place.conditions["simulated"] else None
+    duration_s, within = parse_time_s(opts.duration, what="--duration"), within_of(opts.admit_within, names)
+    critical, normal = fitted((each.critical, each.normal))
+    pair = replace(each, critical=critical, normal=replace(normal, sms=opts.normal_sms))
+    tasks = (critical, pair.normal)
     with blaming(f"workload {each.name}"):  # the records of one run are kept
-        check_count(tasks, names[:1], known, duration_s=duration_s)
+        check_count(tasks, names[:1], place.gpu if place.session is None else None, duration_s=duration_s)
     policies = {name: make_policy(name, tasks, place.gpu) for name in names}
-    run = runner(place.backend, policies, place.gpu, duration_s=duration_s, seed=opts.seed)
-    once = len(names) + len(benchmark.baselines(fitted))
-    runs = opts.turns * once
+    run = runner(place.open_backend, policies, place.gpu, duration_s=duration_s, seed=opts.seed)
+    once = len(names) + len(benchmark.baselines(pair))
     reporter.info(f"workload {each.name}: {opts.turns} x {once} runs of {format_duration(duration_s)}")
-    if asked.within is not None:
-        alone = benchmark.with_answers(run((critical,), SOLO, 0), fitted, SOLO)
-        alone_s = max(alone.latencies_s[critical.name])
+    if within is not None:
+        alone = benchmark.with_answers(run((critical,), SOLO, 0), pair, SOLO)
         decisive = next(policies[name] for name in BOUNDED if name in policies)
-        admitted(decisive, tasks, place.gpu, place.costs, alone_s=alone_s, within=asked.within)
-    with progress(reporter, runs) as advance:
+        alone_s = max(alone.latencies_s[critical.name])
+        admitted(decisive, tasks, place.gpu, place.costs, alone_s=alone_s, within=within)
+    with progress(reporter, opts.turns * once) as advance:
 
         def counted(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
             answers = run(tasks, policy, turn)
             advance(1)
             return answers
 
-        figures = benchmark.bench(fitted, names, counted, turns=opts.turns, seed=opts.seed, on_run=reporter.detail)
+        figures = benchmark.bench(pair, names, counted, turns=opts.turns, seed=opts.seed, on_run=reporter.detail)
 
     def bounded(one: PolicyBenchmark) -> PolicyBenchmark:
         found = latency_bound(policies[one.policy], tasks, place.gpu, place.costs, alone_s=figures.alone_max_s)
         return one if found is None else replace(one, bound=found[0])
 
     return replace(figures, policies=tuple(map(bounded, figures.policies)))
+
+
+def bench_section(figures: BenchFigures, out: SectionWriter) -> None:
+    """Write each workload: latency and throughput, each beside the published figures."""
+    gpu = figures.document["gpu"]
+    for each in figures.found:
+        beside = each.normal if each.normal_arrivals == "closed" else f"{each.normal} ({each.normal_arrivals})"
+        beside += "" if each.normal_sms is None else f" (at most {each.normal_sms} multiprocessors)"
+        alone = format_duration(each.alone_p50_s - each.waking_s)
+        woken = f" (and {format_duration(each.waking_s)} where the host was idle)" if each.waking_s else ""
+        out.note(
+            f"{each.workload}: {each.critical} ({each.arrivals}) beside {beside} on {gpu['sm_count']} "
+            f"multiprocessors of {gpu['name']}; alone {each.critical} takes {alone}{woken}, "
+            f"{each.busy:.1%} of the time, and is due after {format_duration(each.deadline_s)}"
+        )
+        _policies_tables(each, out)
+        for policy in each.policies:
+            if policy.bound is not None:
+                out.note(f"worst case by {policy.policy}: {describe_bound(policy.bound, policy.max_s)}")
+        if any(policy.bound for policy in each.policies):
+            out.note(f"{NOTE}.")
+            out.space()
+    simulated = figures.document["simulated"]
+    out.note(f"{_NOTE}; {'ours are simulated by a model' if simulated else 'other kernels and sizes than ours'}.")
+
+
+def _policies_tables(figures: WorkloadBenchmark, out: SectionWriter) -> None:
+    """Write a row for each policy: of latency, and of throughput."""
+
+    def published(policy: str, what: str) -> str:
+        of = (each for each in figures.published if (each.policy, each.what) == (policy, what))
+        return ", ".join(f"{each.device} {each.value:g}" for each in of) or "-"
+
+    columns = ["policy", "p50>", "x alone>", "p99>", "x alone>", "missed>", "paper: x alone"]
+    latencies = [
+        (
+            each.policy, format_si(each.p50_s, "s", zeros=True), _ratio(each.p50_x),
+            format_si(each.p99_s, "s", zeros=True), _ratio(each.p99_x), f"{each.missed:.1%}",
+            published(each.policy, "critical latency"),
+        )
+        for each in figures.policies
+    ]  # fmt: skip
+    out.table(columns, latencies)
+    out.space()
+    columns = ["policy", "critical/s>", "normal/s>", "throughput x>", "normal x>", "paper: throughput x"]
+    answers = [
+        (
+            each.policy, f"{each.critical_per_s:.1f}", f"{each.normal_per_s:.1f}", _ratio(each.throughput_x),
+            _ratio(each.normal_x), published(each.policy, "throughput"),
+        )
+        for each in figures.policies
+    ]  # fmt: skip
+    out.table(columns, answers)
+    out.space()
+
+
+def _ratio(ratio: Ratio | None) -> str:
+    if ratio is None:
+        return "-"
+    spread = "" if ratio.low is None or ratio.high is None else f" [{ratio.low:.2f}, {ratio.high:.2f}]"
+    return f"{ratio.value:.2f}{spread}"

@@ -1,26 +1,25 @@
 """Tries elastic kernels with sample launches, in an interpreter on the CPU and on a GPU."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from edgetune.choices import nearest
 from edgetune.devices.cpu import usable_cpus
-from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.errors import EdgetuneError, InputError
 from edgetune.processes.worker_pool import worker_pool
 from edgetune.stages.elastic import cpu_equivalence
 from edgetune.stages.elastic.cpu_equivalence import Verdict
 from edgetune.stages.elastic.cuda import context as cuda_context
-from edgetune.stages.elastic.cuda import driver, gpu_equivalence
+from edgetune.stages.elastic.cuda import gpu_equivalence
 from edgetune.stages.elastic.cuda.building import load_forms
-from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.kernel import CudaKernel, TransformResult
+from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.ptx import interpreter
 from edgetune.stages.elastic.ptx.decode import UnknownInstructionError
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.sample_launches import HINT, SampleLaunch, guessed_launch, sample_launches_in
-from edgetune.workflows.kernels.gpu import gpu_index
+from edgetune.workflows.kernels.place import gpu_index
 from edgetune.workflows.reporting import Reporter
+from edgetune.workloads.cuda_driver import load_driver
 
 CPU = "CPU"
 CHECK_WITHOUT = "without --device the check runs on the CPU"
@@ -66,23 +65,23 @@ class CheckResult:
     gpu: str | None = None
 
 
-def launches_of(done: TransformResult, name: str, text: str, words: Sequence[str]) -> Launches:
+def launches_of(done: TransformResult, name: str, text: str, asked: Sequence[str]) -> Launches:
     """Return the launches in a file and on the command line, and guesses for kernels without any.
 
     Args:
         done: The transformed file.
         name: Of the file, for messages.
         text: The file before the transformation.
-        words: Launches on the command line.
+        asked: Launches on the command line.
 
     Raises:
         InputError: a launch cannot be read, or is of a kernel that the file does not have.
     """
-    for each in words:
+    for each in asked:
         if "grid=" not in each:  # which would be a sentence in a comment
             raise InputError(f"--launch {each!r} is no launch: it needs a kernel, grid= and block=", HINT)
-    asked = "\n".join(f"// launch {each}" for each in words)
-    given = [*sample_launches_in(text, name), *sample_launches_in(asked, "--launch")]
+    comments = "\n".join(f"// launch {each}" for each in asked)
+    given = [*sample_launches_in(text, name), *sample_launches_in(comments, "--launch")]
     kernels = {one.kernel.name for one in done.kernels}
     for launch in given:
         if launch.call.kernel not in kernels:
@@ -92,20 +91,16 @@ def launches_of(done: TransformResult, name: str, text: str, words: Sequence[str
     guessed, missing = dict[str, SampleLaunch](), dict[str, EdgetuneError]()
     for kernel in (each.kernel for each in done.kernels if each.variants and each.kernel.name not in known):
         if (guess := guessed_launch(kernel)) is None:
-            missing[kernel.name] = _no_launch(kernel)
+            listed = ", ".join(each.type for each in kernel.parameters)
+            words = " ".join(f"p{place}=..." for place in range(len(kernel.parameters)))
+            missing[kernel.name] = InputError(
+                f"it has no launch, and none can be guessed for its parameters ({listed})",
+                "write TYPE[SIZE] for memory, TYPE:NUMBER for a value: "
+                f"--launch '{kernel.name} grid=4 block=64 {words}'",
+            )
         else:
             (guessed[kernel.name],) = sample_launches_in(f"// launch {guess}", "guess")
     return Launches(given, guessed, missing)
-
-
-def _no_launch(kernel: CudaKernel) -> InputError:
-    """Return the error for a kernel without a launch of which none can be guessed."""
-    listed = ", ".join(each.type for each in kernel.parameters)
-    words = " ".join(f"p{place}=..." for place in range(len(kernel.parameters)))
-    return InputError(
-        f"it has no launch, and none can be guessed for its parameters ({listed})",
-        f"write TYPE[SIZE] for memory, TYPE:NUMBER for a value: --launch '{kernel.name} grid=4 block=64 {words}'",
-    )
 
 
 def tried_on_cpu(done: TransformResult, name: str, launches: Launches, reporter: Reporter) -> CheckResult:
@@ -142,7 +137,7 @@ def tried_on_gpu(
         InputError: the device is no NVIDIA GPU.
         DeviceError: cuda-bindings, the driver or the GPU is missing.
     """
-    with _opened(device) as context:
+    with cuda_context.open_context(load_driver(without=CHECK_WITHOUT), gpu_index(device)) as context:
         on_gpu = CheckResult(device, gpu=context.facts.gpu.name)
         reporter.info(f"checking on {device}, {on_gpu.gpu}")
         try:
@@ -159,19 +154,8 @@ def tried_on_gpu(
         endless = {each.kernel for each, _ in on_cpu.verdicts if each.answer == "fails"}
         trials = [each for each in launches.trials if each.call.kernel not in endless]
         with reporter.bar(f"checking on {device}", None):
-            checked = gpu_equivalence.check(context, built, done, trials)
+            checked, not_run = gpu_equivalence.check(context, built, done, trials)
         guesses = {kernel: trial.words for kernel, trial in launches.guessed.items()}
-        verdicts = tuple((each, guesses.get(each.kernel)) for each in checked.verdicts)
-        untried = {**launches.missing, **dict.fromkeys(endless, _NO_END), **checked.untried}
+        verdicts = tuple((each, guesses.get(each.kernel)) for each in checked)
+        untried = {**launches.missing, **dict.fromkeys(endless, _NO_END), **not_run}
         return (on_cpu, replace(on_gpu, verdicts=verdicts, untried=untried))
-
-
-@contextmanager
-def _opened(device: str) -> Iterator[Context]:
-    """Open a GPU; where there is none, the hint says how to check without one."""
-    with ExitStack() as stack:
-        try:
-            context = stack.enter_context(cuda_context.open_context(driver.load_driver(), gpu_index(device)))
-        except DeviceError as error:
-            raise DeviceError(error.message, CHECK_WITHOUT if error.hint == driver.WITHOUT else error.hint) from None
-        yield context

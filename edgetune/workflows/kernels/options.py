@@ -38,9 +38,9 @@ KernelFile = Annotated[
 ]  # fmt: skip
 
 
-def _beside(file: str, include: Sequence[str]) -> list[Path]:
+def header_folders(file: str, include: Sequence[str]) -> tuple[str, ...]:
     """Return the folders of headers: that of the file, then those asked for."""
-    return [*([] if file == "-" else [Path(file).parent]), *map(Path, include)]
+    return (*(() if file == "-" else (str(Path(file).parent),)), *(str(Path(folder)) for folder in include))
 
 
 @options_class
@@ -103,11 +103,6 @@ class TransformOptions:
         """Whether kernels are tried."""
         return self.check or bool(self.launch)
 
-    @property
-    def folders(self) -> list[Path]:
-        """Folders of headers."""
-        return _beside(self.file, self.include)
-
 
 @options_class
 class ShrinkOptions:
@@ -127,15 +122,7 @@ class ShrinkOptions:
         str | None,
         Option("Architecture to compile for, e.g. sm_87. Default: that of the GPU.", group="Where", metavar="SM"),
     ] = None
-    costs: Annotated[
-        str | None, Option("Measured launch costs, as calibrate writes them.", group="Files", metavar="FILE")
-    ] = None
     include: Include = ()
-
-    @property
-    def folders(self) -> list[Path]:
-        """Folders of headers."""
-        return _beside(self.file, self.include)
 
 
 @options_class
@@ -232,20 +219,5 @@ class BenchOptions:
     seed: options.Seed = 0
     output: Annotated[
         str | None, Option("File of the figures (.json). Default: bench.json.", ("-o", "--output"), "Files", "FILE")
-    ] = None
-    force: options.Force = False
-
-
-@options_class
-class CalibrateOptions:
-    """The options of ``edgetune schedule kernels calibrate``."""
-
-    device: GpuDevice = "nvidia:0"
-    sms: Multiprocessors = None
-    output: Annotated[
-        str | None,
-        Option(
-            "File of the launch costs. Default: the cache, where `run` finds it.", ("-o", "--output"), "Files", "FILE"
-        ),
     ] = None
     force: options.Force = False

@@ -28,12 +28,14 @@ from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import Reporter
 
 _DEFAULT_NAME = "kernels.parquet"
-_TIMES = ("wait", "turn", "gap", "host", "decision", "event", "stream-wait")
-_SHARES = {"bandwidth": "bandwidth_sms", "serial": "serial_cost"}
 _MOST_WITHIN = 1e4
 """A share of a latency that excludes nothing: a kernel of ten thousand times as long."""
-_ASSUMED = ("launch", *_TIMES, *_SHARES, "saturating")
-"""Names of ``--assume``: times of the GPU and of the host, shares, and threads."""
+_ASSUMED = {
+    "launch": "launch_s", "wait": "wait_s", "turn": "turn_s", "gap": "gap_s", "host": "host_s",
+    "decision": "decision_s", "event": "event_s", "stream-wait": "stream_wait_s", "bandwidth": "bandwidth_sms",
+    "serial": "serial_cost", "saturating": "saturating_threads",
+}  # fmt: skip
+"""Names of ``--assume``, each with the field of the model, or of the GPU, that it sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,9 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
             check_kernels(tasks, gpu)
         check_count(tasks, names, None if simulated is None else gpu, duration_s=duration_s)
     seed = document.seed if opts.seed is None else opts.seed
-    target = _target(opts, document, reporter)
+    target = choose_target(opts.output, _DEFAULT_NAME, last=True, stdout=reporter.stdout)
+    sources = [str(Path(opts.tasks).parent / source) for source in document.sources]
+    check_outputs({"-o": target.file, "--plot": opts.plot}, [opts.tasks, *sources], {"-o": "kernel_timeline"})
     _check_view(opts.view or "gantt", names, tasks, duration_s)
     within, critical = within_of(opts.admit_within, names), sum(task.critical for task in tasks)
     if within is not None and critical != 1:
@@ -196,16 +200,6 @@ def _refused(network: KernelSequence, include: Sequence[str], reporter: Reporter
     return {each.kernel.name: each.refusals[0].reason for each in refused}
 
 
-def _target(opts: ShareOptions, document: KernelTasks, reporter: Reporter) -> Target:
-    """Return the output of the timeline, checked to be no input and distinct from other outputs."""
-    target = choose_target(opts.output, _DEFAULT_NAME, last=True, stdout=reporter.stdout)
-    folder = Path(opts.tasks).parent
-    sources = [str(folder / source) for source in document.sources]
-    outputs = {"-o": target.file, "--plot": opts.plot}
-    check_outputs(outputs, [opts.tasks, *sources], {"-o": "kernel_timeline"})
-    return target
-
-
 def _check_view(view: str, policies: Sequence[str], tasks: Sequence[GpuTask], duration_s: float) -> None:
     """Refuse a view of a part that the run does not have.
 
@@ -238,21 +232,21 @@ def assumed(words: Sequence[str], gpu: Gpu) -> tuple[Gpu, GpuTimingModel]:
         if not equals:
             raise InputError(f"--assume: {word!r} has no value", f"e.g. host=20us; known: {', '.join(_ASSUMED)}")
         choose(name, _ASSUMED, what="assumption")
-        what = f"--assume: {name}"
-        if name == "launch":
-            gpu = replace(gpu, launch_s=_time_s(value, what), source=f"{gpu.source}; launch_s: --assume")
-        elif name in _TIMES:
-            said[f"{name.replace('-', '_')}_s"] = _time_s(value, what)
-        elif name in _SHARES:
-            said[_SHARES[name]] = share = parse_share(value, what=what)
-            if share == 0 and name == "bandwidth":
-                raise InputError(f"{what} is {value}: no multiprocessor would draw anything", "e.g. bandwidth=50%")
-        elif not value.isascii() or not value.isdigit() or int(value) == 0:
-            raise InputError(f"{what} is {value!r}", "a number of threads above zero, e.g. saturating=512")
-        else:
-            said["saturating_threads"] = int(value)
+        said[_ASSUMED[name]] = _assumed_value(name, value)
+    if "launch_s" in said:
+        gpu = replace(gpu, launch_s=said.pop("launch_s"), source=f"{gpu.source}; launch_s: --assume")
     return gpu, GpuTimingModel(**said)
 
 
-def _time_s(value: str, what: str) -> float:
-    return 0.0 if value in ("0", "0s") else parse_time_s(value, what=what)
+def _assumed_value(name: str, value: str) -> float:
+    what = f"--assume: {name}"
+    if _ASSUMED[name].endswith("_s"):
+        return 0.0 if value in ("0", "0s") else parse_time_s(value, what=what)
+    if _ASSUMED[name] == "saturating_threads":
+        if not value.isascii() or not value.isdigit() or int(value) == 0:
+            raise InputError(f"{what} is {value!r}", "a number of threads above zero, e.g. saturating=512")
+        return int(value)
+    share = parse_share(value, what=what)
+    if share == 0 and name == "bandwidth":
+        raise InputError(f"{what} is {value}: no multiprocessor would draw anything", "e.g. bandwidth=50%")
+    return share

@@ -1,22 +1,24 @@
 """The pieces of a kernel that are worth launching beside a critical kernel."""
 
-from dataclasses import dataclass
-from pathlib import Path
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from edgetune.artifacts.files import name_of, read_source
 from edgetune.choices import nearest
 from edgetune.errors import InfeasibleError, InputError, blaming
+from edgetune.plotting.page import SectionWriter
 from edgetune.stages.elastic.compiler import CompileOptions, arch_of
-from edgetune.stages.elastic.cuda.calibrate import read_costs
-from edgetune.stages.elastic.forms import Forms, forms_of
+from edgetune.stages.elastic.forms import Form, Forms, forms_of
 from edgetune.stages.elastic.front import resources_of, transform
 from edgetune.stages.elastic.gpu import Gpu, Logical, find_gpu
-from edgetune.stages.elastic.kernel import MOST_BLOCKS, Dim, ElasticKernel, TransformResult, dim
+from edgetune.stages.elastic.kernel import MOST_BLOCKS, Dim, dim
 from edgetune.stages.elastic.sample_launches import instance_symbol
-from edgetune.stages.elastic.shrink import OverheadLimits, Shrunk, overhead_score
+from edgetune.stages.elastic.shrink import LAUNCHES, Shrunk
 from edgetune.stages.elastic.shrink import shrink as shrunk_space
 from edgetune.units import format_bytes, parse_bytes
-from edgetune.workflows.kernels.options import ShrinkOptions
+from edgetune.workflows.kernels.options import ShrinkOptions, header_folders
 from edgetune.workflows.reporting import Reporter
 
 
@@ -25,14 +27,14 @@ class KeptPieces:
     """The result of ``shrink``.
 
     Args:
-        forms: The compiled forms of the kernel.
-        shrunk: Its design space.
-        arch: The architecture that they were compiled for.
+        document: The answer for machines: the launch, the resources of each form, and each piece, kept or dropped.
+        launch: The kernel and its launch, in words.
+        said: How much of the design space is kept, and why some pieces are kept beside no critical kernel.
     """
 
-    forms: Forms
-    shrunk: Shrunk
-    arch: str
+    document: dict[str, Any]
+    launch: str
+    said: str
 
 
 def shrink(opts: ShrinkOptions, reporter: Reporter) -> KeptPieces:
@@ -45,32 +47,47 @@ def shrink(opts: ShrinkOptions, reporter: Reporter) -> KeptPieces:
         InfeasibleError: nothing is kept.
     """
     gpu = find_gpu(opts.gpu)
-    limits = None if opts.costs is None else _limits(Path(opts.costs))
     logical, arch = _logical(opts, gpu), opts.arch or arch_of(gpu)
     with reporter.bar("compiling the forms", None):
         kernel, forms = _forms(opts, arch)
     asked = {count: form.resources for count, form in forms.elastic.items()}
-    shrunk = shrunk_space(kernel, logical, forms.original.resources, asked, gpu, limits=limits)
+    shrunk = shrunk_space(kernel, logical, forms.original.resources, asked, gpu)
     if not shrunk.places:
-        raise _nothing_kept(shrunk)
-    return KeptPieces(forms, shrunk, arch)
+        flaws = ", ".join(dict.fromkeys(design.flaw or "" for design in shrunk.designs))
+        message = f"no form of {kernel} with {logical.threads} threads is kept: {flaws}"
+        raise InfeasibleError(message, "launch it with other block sizes")
+    rows = _piece_rows(forms, shrunk)
+    document = {
+        "kernel": kernel, "gpu": gpu.name, "arch": arch, "designs": len(shrunk.designs),
+        "pruned_share": shrunk.pruned_share,
+        "rules": {"launch_s": gpu.launch_s, "most_overhead_s": LAUNCHES * gpu.launch_s},
+        "forms": _form_rows(forms, shrunk), "rows": rows,
+    }  # fmt: skip
+    grid, block = ("x".join(map(str, sizes)) for sizes in (logical.grid, logical.block))
+    launch = f"{kernel}, {grid} blocks of {block} threads; beside: critical blocks, modulo multiprocessors"
+    return KeptPieces(document, launch, _said(shrunk, rows))
 
 
 def _forms(opts: ShrinkOptions, arch: str) -> tuple[str, Forms]:
-    """Return the name of the kernel and its compiled forms."""
+    """Return the name of the kernel that was asked for, or of the only one, and its compiled forms.
+
+    Raises:
+        InputError: no kernel has this name, several exist and none was named, or the kernel is refused.
+    """
     text, name = read_source(opts.file).decode("utf-8-sig", "surrogateescape"), name_of(opts.file)
     instances = [opts.kernel] if opts.kernel is not None and "<" in opts.kernel else []
-    options = CompileOptions(include=tuple(map(str, opts.folders)))
+    options = CompileOptions(include=header_folders(opts.file, opts.include))
     done = transform(text, name, arch, options=options, instances=instances)
-    kernel = _kernel(done, instance_symbol(instances[0]) if instances else opts.kernel, name).kernel.name
-    return kernel, forms_of(done, resources_of(done.source, arch, name).__getitem__)[kernel]
-
-
-def _limits(file: Path) -> OverheadLimits:
-    """Return the limits that measured launch costs set: as many launches and turns as were measured."""
-    measured = read_costs(file)
-    launch_s, turn_s = measured.shard_s, measured.turn_s
-    return OverheadLimits(launch_s, launch_s * max(measured.shards_s), turn_s, turn_s * max(measured.turns_s))
+    found = {each.kernel.name: each for each in done.kernels}
+    if opts.kernel is None and len(found) > 1:
+        raise InputError(f"{name} has {len(found)} kernels", f"choose one: --kernel {' or '.join(found)}")
+    wanted = instance_symbol(instances[0]) if instances else opts.kernel or next(iter(found))
+    if wanted not in found:
+        raise InputError(f"{name} has no kernel {wanted!r}", nearest(wanted, found))
+    if not found[wanted].variants:
+        first = found[wanted].refusals[0]
+        raise InputError(f"{name}, line {first.line}: {wanted} cannot be elastic: {first.reason}", first.remedy)
+    return wanted, forms_of(done, resources_of(done.source, arch, name).__getitem__)[wanted]
 
 
 def _logical(opts: ShrinkOptions, gpu: Gpu) -> Logical:
@@ -94,30 +111,85 @@ def _dim(words: str, option: str) -> Dim:
         return dim([int(size) if size.strip().isdecimal() else 0 for size in sizes])
 
 
-def _kernel(transformed: TransformResult, asked: str | None, name: str) -> ElasticKernel:
-    """Return the kernel that was asked for, or the only one.
+def _form_rows(forms: Forms, shrunk: Shrunk) -> list[dict[str, Any]]:
+    """Return the compiler's figures of the original and of each form that the launch can have."""
+    flaws = {design.per_thread: (design.threads, design.flaw) for design in shrunk.designs}
+    said: list[tuple[int | None, Form, int, str]] = [
+        (None, forms.original, shrunk.logical.threads, "original"),
+        *(
+            (count, forms.elastic[count], size, "kept" if flaw is None else f"dropped: {flaw}")
+            for count, (size, flaw) in flaws.items()
+        ),
+    ]
+    return [
+        {
+            "form": form.symbol, "symbol": form.symbol, "per_thread": count, "threads": threads,
+            "registers_per_thread": form.resources.registers_per_thread,
+            "registers_per_block": form.resources.registers_per_thread * threads,
+            "static_shared_bytes": form.resources.static_shared_bytes, "stack_bytes": form.resources.stack_bytes,
+            "spill_bytes": form.resources.spill_bytes, "verdict": verdict,
+        }
+        for count, form, threads, verdict in said
+    ]  # fmt: skip
 
-    Raises:
-        InputError: no kernel has this name, several exist and none was named, or the kernel is refused.
-    """
-    found = {each.kernel.name: each for each in transformed.kernels}
-    if asked is None and len(found) > 1:
-        raise InputError(f"{name} has {len(found)} kernels", f"choose one: --kernel {' or '.join(found)}")
-    wanted = next(iter(found)) if asked is None else asked
-    if wanted not in found:
-        raise InputError(f"{name} has no kernel {wanted!r}", nearest(wanted, found))
-    kernel = found[wanted]
-    if not kernel.variants:
-        first = kernel.refusals[0]
-        raise InputError(f"{name}, line {first.line}: {wanted} cannot be elastic: {first.reason}", first.remedy)
-    return kernel
+
+def _piece_rows(forms: Forms, shrunk: Shrunk) -> list[dict[str, Any]]:
+    """Return the pieces that are kept, by leftover and rank, then those that are kept beside nothing, and why."""
+
+    def of_form(per_thread: int, threads: int) -> dict[str, Any]:
+        form = forms.elastic[per_thread]
+        registers = form.resources.registers_per_thread
+        return {
+            "symbol": form.symbol, "registers_per_thread": registers, "per_thread": per_thread, "threads": threads,
+        }  # fmt: skip
+
+    kept = [
+        {**of_form(place.shape.per_thread, place.threads), **asdict(place.shape), "status": "kept",
+         "critical_blocks": place.critical_blocks, "critical_threads": place.critical_threads, "rank": place.rank,
+         "score": place.score}
+        for place in shrunk.places
+    ]  # fmt: skip
+    return kept + [
+        {**of_form(each.per_thread, each.threads), "count": each.count, "status": "dropped", "reason": reason}
+        for each in shrunk.designs
+        if (reason := shrunk.reason(each)) is not None
+    ]
 
 
-def _nothing_kept(shrunk: Shrunk) -> InfeasibleError:
-    if all(design.flaw is not None for design in shrunk.designs):
-        flaws = ", ".join(dict.fromkeys(design.flaw or "" for design in shrunk.designs))
-        message = f"no form of {shrunk.kernel} with {shrunk.logical.threads} threads is kept: {flaws}"
-        return InfeasibleError(message, "launch it with other block sizes, or see what each form takes with --verbose")
-    what = "running" if overhead_score(shrunk.limits, 1, 0) else "launching"
-    message = f"{what} {shrunk.kernel} takes longer than the launches that --costs has measured, even in one piece"
-    return InfeasibleError(message, "calibrate again, or leave --costs out")
+def _said(shrunk: Shrunk, rows: Sequence[dict[str, Any]]) -> str:
+    reasons = Counter(row["reason"] for row in rows if row["status"] == "dropped")
+    beside, listed = len(shrunk.leftovers) * shrunk.gpu.sm_count, ", ".join(f"{n}: {why}" for why, n in reasons.items())
+    return (
+        f"{len(shrunk.designs)} pieces, each beside {beside} kinds of critical kernel: {len(shrunk.places)} of "
+        f"{len(shrunk.designs) * beside} combinations are kept, {shrunk.pruned_share:.1%} of the space pruned"
+        f"{f'; pieces that are kept beside none: {listed}' if listed else ''}"
+    )
+
+
+def pieces_section(kept: KeptPieces, out: SectionWriter, reporter: Reporter, *, whole: bool) -> None:
+    """Write the resources of each form, and the pieces to launch beside no critical block, or the whole of them."""
+    out.table(
+        ("form", "threads>", "registers>", "of a block>", "shared>", "stack>", "spills>", "verdict"),
+        [
+            (
+                row["form"], row["threads"], row["registers_per_thread"], row["registers_per_block"],
+                *(format_bytes(row[f"{what}_bytes"]) for what in ("static_shared", "stack", "spill")), row["verdict"],
+            )
+            for row in kept.document["forms"]
+        ],
+    )  # fmt: skip
+    reporter.info(kept.said)
+    out.note(kept.launch)
+    columns = ("beside>", "of threads>", "rank>", "piece>", "blocks>", "of threads>", "per thread>", "score>")
+    out.table(
+        (*columns, "dropped"),
+        [
+            (
+                row.get("critical_blocks"), f"to {row['critical_threads']}" if "rank" in row else None,
+                row.get("rank"), row["count"], row.get("blocks"), row["threads"], row["per_thread"],
+                f"{row['score']:.3f}" if "rank" in row else None, row.get("reason", ""),
+            )
+            for row in kept.document["rows"]
+            if whole or (row.get("rank") == 0 and row["critical_blocks"] == 0)
+        ],
+    )  # fmt: skip

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +29,7 @@ def kernel_timeline_section(timeline: KernelTimeline, out: SectionWriter) -> Non
         return
     out.table(_COLUMNS, [_row(of, each) for of in found for each in of.tasks])
     out.space()
-    for line in [
-        *_critical(found),
-        *_compared(found),
-        *_launches(found),
-        *_busy(found),
-        *_bounds(timeline, found),
-        *_remarks(timeline, found),
-    ]:
+    for line in [*_figures(found), *_bounds(timeline, found), *_remarks(timeline, found)]:
         out.note(line)
     for policy in dict.fromkeys(of.policy for of in found):
         figure = FigureView("kernel_timeline", "gantt", {"policy": policy})
@@ -49,10 +43,7 @@ def answer(timeline: KernelTimeline) -> dict[str, Any]:
 
 def _nothing(timeline: KernelTimeline) -> str:
     """Return the line that is printed if no policy ran."""
-    alone: dict[str, int] = {}
-    for row in timeline.rows:
-        if row.event == "request" and row.status == "ok" and row.task is not None:
-            alone[row.task] = alone.get(row.task, 0) + 1
+    alone = Counter(row.task for row in timeline.rows if row.event == "request" and row.status == "ok")
     told = ", ".join(f"{count} of {task} alone" for task, count in alone.items())
     return f"no policy ran, so that there is nothing to compare; requests answered: {told or 'none'}"
 
@@ -68,45 +59,25 @@ def _row(of: PolicyFigures, each: TaskFigures) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _critical(found: Sequence[PolicyFigures]) -> list[str]:
-    """Return the critical tasks, and the meaning of the figures that only these have."""
+def _figures(found: Sequence[PolicyFigures]) -> Iterator[str]:
+    """Yield the critical tasks, how each policy compares with the first, and what each launched and kept busy."""
     priorities = {each.task: each.priority for of in found for each in of.tasks if each.priority}
-    if not priorities:
-        return []
-    told = ", ".join(f"{task} (priority {priority})" for task, priority in priorities.items())
-    return [f"critical: {told}; x solo: times what it takes alone"]
-
-
-def _launches(found: Sequence[PolicyFigures]) -> list[str]:
-    """Return the number of launches by policy, and how many were of elastic forms."""
-    told = []
+    if priorities:
+        told = ", ".join(f"{task} (priority {priority})" for task, priority in priorities.items())
+        yield f"critical: {told}; x solo: times what it takes alone"
+    first, *others = found
+    best_effort_per_s = [sum(each.answers_per_s for each in of.tasks if not each.priority) for of in found]
+    for of, best_per_s in zip(others, best_effort_per_s[1:], strict=True) if first.answers_per_s else ():
+        line = f"{of.policy} beside {first.policy}: answers x{of.answers_per_s / first.answers_per_s:.3g}"
+        base_per_s = best_effort_per_s[0]
+        yield line + (f", of best-effort tasks x{best_per_s / base_per_s:.3g}" if base_per_s else "")
+    launched = []
     for of in found:
-        launches, elastic = (sum(getattr(each, what) for each in of.tasks) for what in ("launches", "elastic"))
-        told.append(f"{of.policy} {launches}" + (f" ({elastic} of elastic forms)" if elastic else ""))
-    return [f"launches: {', '.join(told)}"]
-
-
-def _compared(found: Sequence[PolicyFigures]) -> list[str]:
-    """Compare the answers of every policy with those of the first; return a line each."""
-    first = found[0]
-    if not first.answers_per_s:
-        return []
-    lines = []
-    for of in found[1:]:
-        best, base = _best_effort_per_s(of), _best_effort_per_s(first)
-        told = [f"answers x{of.answers_per_s / first.answers_per_s:.3g}"]
-        told += [f"of best-effort tasks x{best / base:.3g}"] if base else []
-        lines.append(f"{of.policy} beside {first.policy}: {', '.join(told)}")
-    return lines
-
-
-def _best_effort_per_s(of: PolicyFigures) -> float:
-    return sum(each.answers_per_s for each in of.tasks if not each.priority)
-
-
-def _busy(found: Sequence[PolicyFigures]) -> list[str]:
-    told = [f"{of.policy} {of.busy:.0%}" for of in found if of.busy is not None]
-    return [f"multiprocessors had a block (residency, not occupancy): {', '.join(told)}"] if told else []
+        launches, forms = (sum(getattr(each, what) for each in of.tasks) for what in ("launches", "elastic"))
+        launched.append(f"{of.policy} {launches}" + f" ({forms} of elastic forms)" * (forms > 0))
+    yield f"launches: {', '.join(launched)}"
+    if told := ", ".join(f"{of.policy} {of.busy:.0%}" for of in found if of.busy is not None):
+        yield f"multiprocessors had a block (residency, not occupancy): {told}"
 
 
 def _bounds(timeline: KernelTimeline, found: Sequence[PolicyFigures]) -> list[str]:

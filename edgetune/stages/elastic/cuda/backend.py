@@ -23,12 +23,12 @@ from edgetune.errors import DeviceError, EdgetuneError
 from edgetune.stages.elastic.cuda.blocks import BlockRecords, EventTimes
 from edgetune.stages.elastic.cuda.building import part_of
 from edgetune.stages.elastic.cuda.context import HANG_S, Context
-from edgetune.stages.elastic.cuda.driver import KernelFailedError
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.gpu import GpuTask
 from edgetune.stages.elastic.kernel import NO_QUOTA
 from edgetune.stages.elastic.view import Launch, LaunchEvent
 from edgetune.units import NS
+from edgetune.workloads.cuda_driver import KernelFailedError
 
 _EARLY_NS = 200_000
 """No nap is taken this long before a deadline: sleeping is late by the kernel's timer slack of 50 us (prctl,
@@ -39,20 +39,11 @@ _BESIDE = 4
 """Streams of a task for blocks that come back: on one alone they would wait for the last ones that came back."""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitTimes:
-    """How to wait for the GPU.
-
-    Args:
-        spin_s: Query without a pause for so long after a launch or an event, s: late queries make late decisions. It
-            keeps a processor core busy.
-        nap_s: Then sleep so long between two queries, s.
-        hang_s: A kernel hangs where nothing has started or ended for so long although something is in flight, s.
-    """
-
-    spin_s: float = 0.002
-    nap_s: float = 0.00005
-    hang_s: float = HANG_S
+_SPIN_NS = 2_000_000
+"""Queries without a pause for so long after a launch or an event, which keeps a processor core busy: late queries make
+late decisions."""
+_NAP_S = 0.00005
+"""Between two queries afterwards."""
 
 
 @dataclass(slots=True)
@@ -71,7 +62,7 @@ class CudaBackend:
         context: The GPU.
         programs: Of every task, by name; warmed up.
         tasks: Each gets a stream of its priority, on as many multiprocessors as it may use.
-        patience: How to wait.
+        hang_s: A kernel hangs where nothing has started or ended for so long although something is in flight, s.
         records: Room for block records, where they are asked for.
     """
 
@@ -81,11 +72,11 @@ class CudaBackend:
         programs: Mapping[str, Program],
         tasks: Sequence[GpuTask],
         *,
-        patience: WaitTimes | None = None,
+        hang_s: float = HANG_S,
         records: BlockRecords | None = None,
     ) -> None:
         self._context, self._programs, self._records = context, programs, records
-        self._patience, self._now_ns, self._sleep_s = patience or WaitTimes(), context.now_ns, context.sleep_s
+        self._hang_s, self._now_ns = hang_s, context.now_ns
         ranks = stream_priorities(tasks, *context.priorities())
         parts = {task.name: part_of(context, task.sms) for task in tasks}
         self._streams = {task.name: context.stream(ranks[task.priority], parts[task.name]) for task in tasks}
@@ -163,7 +154,12 @@ class CudaBackend:
                 return events
             if (until_ns is None and not self._ends) or (until_ns is not None and now_ns >= until_ns):
                 return ()
-            self._pause(now_ns, until_ns)
+            left_s = float("inf") if until_ns is None else (until_ns - now_ns - _EARLY_NS) / NS
+            if self._ends and now_ns - self._lively_ns < _SPIN_NS:
+                continue
+            left_s = min(left_s, _NAP_S) if self._ends else left_s
+            if left_s > 0:
+                self._context.sleep_s(left_s)
 
     def _put(self, launch: Launch) -> _InFlight:
         driver, stream = self._context.driver, self._streams[launch.task]
@@ -232,8 +228,8 @@ class CudaBackend:
 
     def _watch(self, oldest: _InFlight) -> None:
         """Give up where nothing has happened for too long although something was launched."""
-        if self._now_ns() - self._progress_ns > self._patience.hang_s * NS:
-            waited = f"nothing has happened for {self._patience.hang_s:g} s"
+        if self._now_ns() - self._progress_ns > self._hang_s * NS:
+            waited = f"nothing has happened for {self._hang_s:g} s"
             raise self._context.hangs(f"{waited}, and kernel {oldest.launch.what.kernel} is waited for")
 
     def _fail(self, launch: Launch, why: str) -> None:
@@ -247,16 +243,6 @@ class CudaBackend:
                 self._fail(each.launch, why)
             line.clear()
         self._ends.clear()
-
-    def _pause(self, now_ns: int, until_ns: int | None) -> None:
-        """Sleep, where no event is expected at once."""
-        left_s = float("inf") if until_ns is None else (until_ns - now_ns - _EARLY_NS) / NS
-        if self._ends:
-            if now_ns - self._lively_ns < self._patience.spin_s * NS:
-                return
-            left_s = min(left_s, self._patience.nap_s)
-        if left_s > 0:
-            self._sleep_s(left_s)
 
 
 def stream_priorities(tasks: Sequence[GpuTask], lowest: int, highest: int) -> dict[int, int]:

@@ -16,14 +16,11 @@ later. Both registers are documented in NVIDIA, "Parallel Thread Execution ISA",
 differs between GPUs and is not promised, so short blocks may seem to take no time. Recording costs registers and time.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.cuda.driver import Packed
+from edgetune.stages.elastic.cuda.context import Context, Packed
 from edgetune.stages.elastic.ptx.parse import parse
 from edgetune.stages.elastic.ptx.transform import edited
 from edgetune.stages.elastic.view import Launch, Residency
@@ -251,7 +248,7 @@ class BlockRecords:
     """
 
     def __init__(self, context: Context, timer: GlobalTimer, most_blocks: int = MOST_BLOCKS) -> None:
-        self._context, self._timer, self._most_blocks = context, timer, most_blocks
+        self._context, self.timer, self._most_blocks = context, timer, most_blocks
         size_bytes = most_blocks * _WORDS * _WORD_BYTES
         self._address = context.allocate(size_bytes)
         context.fill(self._address, 0, size_bytes)
@@ -260,11 +257,6 @@ class BlockRecords:
         self.unrecorded = 0
         """Launches for which there was no room."""
         timer.read()
-
-    @property
-    def apart_ns(self) -> int:
-        """Uncertainty of block times on the host's clock, ns."""
-        return self._timer.uncertain_ns
 
     def reserve(self, launch: Launch) -> int:
         """Return the address for a launch's records; 0 where there is no room left."""
@@ -279,37 +271,28 @@ class BlockRecords:
     def residencies(self) -> list[Residency]:
         """Return where blocks were, on the clock of the backend; every launch has to be over.
 
-        In a part of the GPU, multiprocessors keep the numbers that they have in the whole: those seen are renumbered.
+        Blocks of a launch are joined where there is no pause between them. In a part of the GPU, multiprocessors keep
+        the numbers that they have in the whole: those seen are renumbered.
         """
-        self._timer.read()
+        self.timer.read()
         data = self._context.download(self._address, self._used * _WORDS * _WORD_BYTES)
         words = np.frombuffer(data, np.uint64).reshape(-1, _WORDS)
-        numbers = _numbers(words, self._context.facts.gpu.sm_count)
-        found: list[Residency] = []
-        at = 0
+        seen = [int(sm) for sm in np.unique(words[words[:, 1] != 0, 0])]
+        own = not seen or seen[-1] < self._context.facts.gpu.sm_count
+        found, at = list[Residency](), 0
         for number, blocks in self._launches:
-            rows = words[at : at + blocks]
+            rows, spans = words[at : at + blocks], list[list[int]]()
             at += blocks
             ran = rows[(rows[:, 1] != 0) & (rows[:, 2] >= rows[:, 1])]  # others failed before they noted anything
-            stays = [(numbers[int(sm)], int(start), int(end)) for sm, start, end in ran]
-            found.extend(_merged(number, stays, self._timer))
+            for sm, start, end in sorted(ran.tolist()):
+                if spans and spans[-1][0] == sm and start <= spans[-1][2]:
+                    spans[-1][2:] = max(spans[-1][2], end), spans[-1][3] + 1
+                else:
+                    spans.append([sm, start, end, 1])
+            found += [
+                Residency(
+                    number, sm if own else seen.index(sm), self.timer.host_ns(start), self.timer.host_ns(end), count
+                )
+                for sm, start, end, count in spans
+            ]
         return found
-
-
-def _numbers(words: npt.NDArray[np.uint64], sm_count: int) -> dict[int, int]:
-    """Return the numbers of multiprocessors: their own, or their place among those seen where the GPU has fewer."""
-    seen = [int(sm) for sm in np.unique(words[words[:, 1] != 0, 0])]
-    own = not seen or seen[-1] < sm_count
-    return {sm: sm if own else place for place, sm in enumerate(seen)}
-
-
-def _merged(number: int, rows: Sequence[tuple[int, int, int]], timer: GlobalTimer) -> list[Residency]:
-    """Return the blocks of a launch by multiprocessor, joined where there is no pause between them."""
-    spans: list[list[Any]] = []
-    for sm, start, end in sorted(rows):
-        if spans and spans[-1][0] == sm and start <= spans[-1][2]:
-            spans[-1][2] = max(spans[-1][2], end)
-            spans[-1][3] += 1
-        else:
-            spans.append([sm, start, end, 1])
-    return [Residency(number, sm, timer.host_ns(start), timer.host_ns(end), count) for sm, start, end, count in spans]

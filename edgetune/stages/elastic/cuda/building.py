@@ -21,11 +21,11 @@ from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of, ptx_of
 from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.cuda.driver import Driver, NotOfferedError
 from edgetune.stages.elastic.forms import Forms, forms_of
 from edgetune.stages.elastic.front import check_version, transform
 from edgetune.stages.elastic.gpu import Gpu, KernelSequence, Resources
 from edgetune.stages.elastic.kernel import TransformResult
+from edgetune.workloads.cuda_driver import Driver, NotOfferedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,13 +212,3 @@ def _split(driver: Driver, whole: Any, sm_count: int, gpu: Gpu) -> Any:
         message = f"{gpu.name} has no part of {sm_count} multiprocessors, though it has {gpu.sm_count}"
         hint = f"its parts come in steps, the least has {least.sm.smCount}: ask for fewer, or leave --sms out for all"
         raise DeviceError(message, hint) from None
-
-
-def why_not_green(context: Context) -> str | None:
-    """Return why a part of the multiprocessors is not available; ``None`` where it is: one is made and freed."""
-    try:
-        with green_context(context, 1) as part:
-            part.stream()
-    except DeviceError as error:
-        return error.message
-    return None

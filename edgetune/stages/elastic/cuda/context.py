@@ -4,23 +4,33 @@
         context.allocate(...) context.stream(...)   noted as they are made
                                                     freed, the last first; the primary context is released
 
-A context belongs to the thread that opened it; ``cuda.green`` makes one of a part of the GPU. Source: CUDA Driver API.
+A context belongs to the thread that opened it; ``building`` makes one of a part of the GPU. Source: CUDA Driver API.
+
+    pointers  [ . ][ . ][ . ][ . ]           arguments of a launch as ``cuLaunchKernel`` reads them, packed once
+                |    |    |    +--> {grid, block, first, count}     only these two numbers change from shard to shard
+                |    |    +-------> 7
+                |    +------------> address of a buffer
+                +-----------------> address of a buffer
 """
 
 import math
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
-from edgetune.errors import DeviceError
-from edgetune.stages.elastic.cuda.driver import NON_BLOCKING, Driver, KernelFailedError
-from edgetune.stages.elastic.gpu import Gpu
-from edgetune.units import NS
+import numpy as np
 
-_NAME_BYTES = 256
+from edgetune.errors import DeviceError
+from edgetune.stages.elastic import kernel
+from edgetune.stages.elastic.gpu import Gpu, Logical
+from edgetune.units import NS
+from edgetune.workloads.cuda_driver import NON_BLOCKING, Driver, KernelFailedError
+
+WITHOUT = "`edgetune schedule kernels simulate`, and `bench` without --device, need no GPU"
 HANG_S = 30.0
 """A kernel that takes longer counts as hanging: kernels of edge networks take milliseconds."""
 _SPIN_NS, _NAP_S = 2_000_000, 0.0001
@@ -156,9 +166,7 @@ class Context:
         function = self.driver.call("cuModuleGetFunction", module, symbol.encode())
         if dynamic_shared_bytes:  # what is usual is 48 KiB less what the kernel declares (CUDA Driver API, attributes)
             most = self.driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            if dynamic_shared_bytes > self.driver.call(
-                "cuFuncGetAttribute", most, function
-            ):  # other calls may need more
+            if dynamic_shared_bytes > self.driver.call("cuFuncGetAttribute", most, function):  # calls may need more
                 self.driver.call("cuFuncSetAttribute", function, most, dynamic_shared_bytes)
         return function
 
@@ -258,9 +266,8 @@ def read_facts(driver: Driver, device: Any, index: int) -> GpuFacts:
     sm_count = read("MULTIPROCESSOR_COUNT")
     cores = CORES_PER_SM.get(capability, MOST_CORES)
     version = int(driver.call("cuDriverGetVersion"))  # 1000 x major + 10 x minor
-    name = driver.call("cuDeviceGetName", _NAME_BYTES, device).split(b"\0")[0].decode().strip()
     gpu = Gpu(
-        name=name,
+        name=driver.name_of(device),
         sm_count=sm_count,
         compute_capability="{}.{}".format(*capability),
         threads_per_sm=read("MAX_THREADS_PER_MULTIPROCESSOR"),
@@ -271,8 +278,58 @@ def read_facts(driver: Driver, device: Any, index: int) -> GpuFacts:
         shared_bytes_per_block=read("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         flop_per_s=2.0 * cores * sm_count * read("CLOCK_RATE") * 1e3,
         bandwidth_bytes_per_s=2.0 * read("MEMORY_CLOCK_RATE") * 1e3 * read("GLOBAL_MEMORY_BUS_WIDTH") / 8,
-        launch_s=math.nan,  # which `calibrate` measures
+        launch_s=math.nan,  # which a session measures
         source=f"CUDA device attributes, driver for CUDA {version // 1000}.{version % 1000 // 10}",
     )
     identifier = uuid.UUID(bytes=bytes(driver.call("cuDeviceGetUuid", device).bytes))
     return GpuFacts(index, f"GPU-{identifier}", f"{version // 1000}.{version % 1000 // 10}", gpu)
+
+
+_ALIGNED_BYTES = 16
+"""No parameter needs more (CUDA C++ Programming Guide, built-in vector types)."""
+_WORD_BYTES = 4
+_ADDRESS_BYTES = 8
+
+
+class Packed:
+    """Arguments of one form of one call.
+
+    Args:
+        values: The bytes of its own arguments.
+        logical: Of an elastic form, which takes its part of it; ``None`` of the original.
+        control: The address of the control words of a persistent form.
+        recorded: Whether it takes the address of block records behind everything else.
+    """
+
+    def __init__(
+        self, values: Sequence[bytes], logical: Logical | None, *, control: int | None = None, recorded: bool = False
+    ) -> None:
+        whole = list(values)
+        if logical is not None:
+            whole.append(kernel.packed(logical.grid, logical.block, 0, 0))
+        if control is not None:
+            whole.append(control.to_bytes(_ADDRESS_BYTES, "little"))
+        if recorded:
+            whole.append(bytes(_ADDRESS_BYTES))
+        self.sizes_bytes = tuple(len(value) for value in whole)
+        offsets = [0, *accumulate(-(-size // _ALIGNED_BYTES) * _ALIGNED_BYTES for size in self.sizes_bytes)]
+        self._bytes = np.zeros(offsets[-1], np.uint8)
+        for offset, value in zip(offsets, whole, strict=False):  # the last offset is the end
+            self._bytes[offset : offset + len(value)] = np.frombuffer(value, np.uint8)
+        self._pointers = np.array([self._bytes.ctypes.data + offset for offset in offsets[:-1]], np.uint64)
+        self.address = int(self._pointers.ctypes.data)
+        """The address of the arguments for ``cuLaunchKernel``."""
+        part = offsets[len(values)]
+        self._part = None if logical is None else self._bytes[part : part + kernel.SIZE_BYTES].view(np.uint32)
+        self._records = self._bytes[offsets[-2] : offsets[-1]].view(np.uint64)[:1] if recorded else None
+
+    def set_part(self, first: int, count: int) -> None:
+        """Set the logical blocks; the original takes them all."""
+        if self._part is not None:
+            self._part[kernel.FIRST_OFFSET_BYTES // _WORD_BYTES] = first
+            self._part[kernel.COUNT_OFFSET_BYTES // _WORD_BYTES] = count
+
+    def set_records(self, address: int) -> None:
+        """Set the address of the block records; 0 for none."""
+        if self._records is not None:
+            self._records[0] = address

@@ -11,7 +11,7 @@ launched in the form for one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,12 @@ from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.elastic.cpu_equivalence import Verdict, different
 from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.cuda.driver import KernelFailedError
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.gpu import KernelSequence
 from edgetune.stages.elastic.kernel import NO_QUOTA, PER_THREAD, ElasticKernel, TransformResult
 from edgetune.stages.elastic.sample_launches import SampleLaunch
 from edgetune.stages.elastic.view import Launch
+from edgetune.workloads.cuda_driver import KernelFailedError
 
 SLICES = (1, 2, 7)
 """The whole, halves, and a number that does not divide powers of two."""
@@ -78,50 +78,31 @@ def put(context: Context, program: Program, way: LaunchVariant, stream: Any, bes
             context.synchronise(stream)
 
 
-def launches(program: Program, way: LaunchVariant) -> Iterator[Launch]:
-    """Yield the launches of a request."""
-    number = 0
+def launches(program: Program, way: LaunchVariant) -> list[Launch]:
+    """Return the launches of a request, in order."""
+    found: list[Launch] = []
     for place, call in enumerate(program.network.calls):
-        there, whole = program.per_thread(place), call.logical.blocks
-        per_thread = way.per_thread if way.per_thread in there else 1
+        there, whole = program.per_thread(place), Launch(0, "", 0, place, call, 0, call.logical.blocks)
         if way.per_thread is None or not there:
-            yield Launch(number, "", 0, place, call, 0, whole)
-            number += 1
-            continue
-        if way.quotas is not None and program.has_persistent(place):
-            yield Launch(number, "", 0, place, call, 0, whole, 1, way.blocks or whole, persistent=True)
-            number += 1
-            continue
-        size = -(-whole // way.slices)
-        for first in range(0, whole, size):
-            count = min(size, whole - first)
-            yield Launch(number, "", 0, place, call, first, count, per_thread or 1, way.blocks or count)
-            number += 1
+            found.append(whole)
+        elif way.quotas is not None and program.has_persistent(place):
+            found.append(replace(whole, blocks=way.blocks or whole.count, persistent=True))
+        else:
+            size, per_thread = -(-whole.count // way.slices), way.per_thread if way.per_thread in there else 1
+            for first in range(0, whole.count, size):
+                count = min(size, whole.count - first)
+                piece = replace(whole, first=first, count=count, per_thread=per_thread, blocks=way.blocks or count)
+                found.append(piece)
+    return [replace(each, number=number) for number, each in enumerate(found)]
 
 
 _ORIGINALS = 3
 """Runs of an original before it counts as one that does not differ from itself."""
-_NO_OUTPUT = "it changes none of the memory that the launch gives it: there is nothing to compare"
-
-Buffers = Mapping[str, np.ndarray[Any, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class GpuCheckResult:
-    """The outcome of a check on a GPU.
-
-    Args:
-        verdicts: Of each trial that was run.
-        untried: Why one of a kernel's trials was not run, by the kernel's name.
-    """
-
-    verdicts: tuple[Verdict, ...] = ()
-    untried: Mapping[str, EdgetuneError] = field(default_factory=dict)
 
 
 def check(
     context: Context, built: Build, transformed: TransformResult, trials: Sequence[SampleLaunch]
-) -> GpuCheckResult:
+) -> tuple[tuple[Verdict, ...], dict[str, EdgetuneError]]:
     """Run trials of kernels in all their forms on a GPU.
 
     After a kernel that fails or hangs CUDA runs no more in this process: the trials behind it are not run. Nor is a
@@ -132,11 +113,12 @@ def check(
         built: The compiled source.
         transformed: The source with its forms.
         trials: Launches of the originals; those of kernels without forms are left out.
+
+    Returns:
+        The verdict of each trial that was run; and why one of a kernel's trials was not run, by the kernel's name.
     """
     elastic = {each.kernel.name: each for each in transformed.kernels if each.variants}
-    found: list[Verdict] = []
-    untried: dict[str, EdgetuneError] = {}
-    lost: EdgetuneError | None = None
+    found, untried, lost = list[Verdict](), dict[str, EdgetuneError](), None
     for trial in trials:
         name = trial.call.kernel
         if name not in elastic:
@@ -148,9 +130,11 @@ def check(
         if lost is not None:
             untried.setdefault(name, lost)
             continue
+        buffers = [KernelBuffer(name, each.shape, each.dtype.str, "input") for name, each in trial.buffers.items()]
+        network = KernelSequence(name, (trial.call,), "", buffers)
         try:
             with context.scope():
-                verdict, alive = _verdict(context, Program(context, _network(trial), built), elastic[name], trial)
+                verdict, alive = _verdict(context, Program(context, network, built), elastic[name], trial)
         except EdgetuneError as error:
             untried[name], alive = error, not isinstance(error, KernelFailedError)
         else:
@@ -158,57 +142,41 @@ def check(
         if not alive:
             message = f"{name} failed before it, after which CUDA runs nothing more in a process"
             lost = DeviceError(message, f"mend {name}, or move the other kernels to another file")
-    return GpuCheckResult(tuple(found), untried)
-
-
-def _network(trial: SampleLaunch) -> KernelSequence:
-    """Return a network of one launch; its memory is filled before each."""
-    buffers = tuple(KernelBuffer(name, each.shape, each.dtype.str, "input") for name, each in trial.buffers.items())
-    return KernelSequence(trial.call.kernel, (trial.call,), "", buffers)
+    return tuple(found), untried
 
 
 def _verdict(context: Context, program: Program, elastic: ElasticKernel, trial: SampleLaunch) -> tuple[Verdict, bool]:
     """Return the verdict of a trial, and whether CUDA still runs kernels."""
-    name, forms = elastic.kernel.name, len(elastic.variants)
-    expected: Buffers = {}
-    sequences = 0
-    for way in _ways(program):
+    name, forms, sequences = elastic.kernel.name, len(elastic.variants), 0
+    expected: Mapping[str, np.ndarray[Any, Any]] = {}
+    for way in (*[ORIGINAL] * _ORIGINALS, *ways(program, program.sm_count)):
+        sequences += way != ORIGINAL
+        program.write(trial.buffers)
         try:
-            got = _run(context, program, way, trial)
+            with context.scope():
+                stream = context.stream()
+                put(context, program, way, stream, context.stream())
+                context.synchronise(stream)
+            got = {buffer: program.read(buffer) for buffer in trial.buffers}
         except KernelFailedError as error:
             if way == ORIGINAL:
                 return Verdict(name, "fails", 0, forms, error.message), False
-            return _wrong(elastic, way, sequences + 1, error.message), False
+            return Verdict(name, "different", sequences, forms, f"{_how(way)}: {error.message}"), False
         expected = expected or got
         reason = different(expected, got, elastic.kernel)
         if reason and way == ORIGINAL:
             return Verdict(name, "racy", 0, forms, f"the original differs from itself: {reason}"), True
-        if all(array.tobytes() == trial.buffers[name].tobytes() for name, array in expected.items()):
-            return Verdict(name, "no output", 0, forms, _NO_OUTPUT), True
-        sequences += way != ORIGINAL
+        if all(array.tobytes() == trial.buffers[buffer].tobytes() for buffer, array in expected.items()):
+            why = "it changes none of the memory that the launch gives it: there is nothing to compare"
+            return Verdict(name, "no output", 0, forms, why), True
         if reason:
-            return _wrong(elastic, way, sequences, reason), True
+            return Verdict(name, "different", sequences, forms, f"{_how(way)}: {reason}"), True
     return Verdict(name, "equal", sequences, forms), True
 
 
-def _ways(program: Program) -> Iterator[LaunchVariant]:
-    yield from [ORIGINAL] * _ORIGINALS
-    yield from ways(program, program.sm_count)
-
-
-def _run(context: Context, program: Program, way: LaunchVariant, trial: SampleLaunch) -> Buffers:
-    """Run a launch in one way; return the memory behind it."""
-    program.write(trial.buffers)
-    with context.scope():
-        stream = context.stream()
-        put(context, program, way, stream, context.stream())
-        context.synchronise(stream)
-    return {name: program.read(name) for name in trial.buffers}
-
-
-def _wrong(elastic: ElasticKernel, way: LaunchVariant, sequences: int, reason: str) -> Verdict:
+def _how(way: LaunchVariant) -> str:
+    """Return a way in words."""
     blocks = "as many blocks as logical ones" if way.blocks is None else f"{way.blocks} blocks"
-    how = f"{way.per_thread} logical threads in one, {way.slices} pieces, {blocks}"
     if way.quotas is not None:
-        how = f"persistent, {blocks}, quotas {list(way.quotas)}"
-    return Verdict(elastic.kernel.name, "different", sequences, len(elastic.variants), f"{how}: {reason}")
+        return f"persistent, {blocks}, quotas {list(way.quotas)}"
+    return f"{way.per_thread} logical threads in one, {way.slices} pieces, {blocks}"

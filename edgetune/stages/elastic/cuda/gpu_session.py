@@ -7,6 +7,11 @@ The kernels of a network are timed alone, in their place in a request, so that t
 
     [delay][start event][kernel][end event][delay][start event][next kernel][end event]...     whole_s of each
     [delay][start event][one block for each multiprocessor][end event][all other blocks]...    block_s of each
+
+What a launch takes is measured as the GPU is opened: from the end of a kernel to that of the next, empty one.
+
+    host   launch|query|query|decide|launch|...
+    GPU       ....[kernel]              ....[kernel]         shorter pieces leave the GPU waiting for the host
 """
 
 import gc
@@ -15,23 +20,26 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from edgetune.processes.families import without_collections
-from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
+from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, GlobalTimer, delay
 from edgetune.stages.elastic.cuda.building import Build, build, compiled_image, green_context
-from edgetune.stages.elastic.cuda.context import Context, open_context
-from edgetune.stages.elastic.cuda.driver import load_driver
+from edgetune.stages.elastic.cuda.context import HANG_S, WITHOUT, Context, open_context
 from edgetune.stages.elastic.cuda.program import Program
-from edgetune.stages.elastic.forms import Form
-from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, blocks_resident
+from edgetune.stages.elastic.forms import Form, Forms
+from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, Logical, Resources, blocks_resident
+from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import values
-from edgetune.stages.elastic.view import Launch, Residency
+from edgetune.stages.elastic.view import Decision, Launch, LaunchPiece, Residency, View, upcoming
 from edgetune.stats import median
+from edgetune.units import NS
+from edgetune.workloads.cuda_driver import load_driver
 
 DELAY_NS = 60_000
 """Queueing two events and two launches takes some 20 us on the host of an H100; boards take longer."""
@@ -50,66 +58,87 @@ def timed_calls(context: Context, program: Program, image: bytes) -> tuple[Call,
     Raises:
         KernelFailedError: a kernel failed.
     """
-    calls = program.network.calls
+    driver, calls = context.driver, program.network.calls
+    wholes = [[Launch(0, "", 0, place, call, 0, call.logical.blocks)] for place, call in enumerate(calls)]
+    parted = [_parted(program, whole) for (whole,) in wholes]
     with context.scope():
-        bench = _Bench(context, program, image)
-        whole_s = bench.medians_s([[_whole(place, call)] for place, call in enumerate(calls)])
-        block_s = bench.medians_s([_parted(program, place, call) for place, call in enumerate(calls)])
+        wait, stream = delay(context, image, DELAY_NS), context.stream()
+        events = [(context.event(), context.event()) for _ in calls]
+
+        def request_s(requests: Sequence[Sequence[Launch]]) -> list[float]:
+            """Return the time of the first launch of each call, s."""
+            for (first, *others), (start, end) in zip(requests, events, strict=True):
+                wait.launch(stream)
+                driver.call("cuEventRecord", start, stream)
+                program.launch(first, stream)
+                driver.call("cuEventRecord", end, stream)
+                for launch in others:
+                    program.launch(launch, stream)
+            context.synchronise(stream)
+            return [float(driver.call("cuEventElapsedTime", start, end)) * _MS for start, end in events]
+
+        whole_s, block_s = (
+            [median(each) for each in zip(*[request_s(launches) for _ in range(_REPEATS + 1)][1:], strict=True)]
+            for launches in (wholes, parted)
+        )  # the first request warms up
     return tuple(
         replace(call, whole_s=whole or None, block_s=(block if 1 in program.per_thread(place) else whole) or None)
         for place, (call, whole, block) in enumerate(zip(calls, whole_s, block_s, strict=True))
     )
 
 
-def _whole(place: int, call: Call) -> Launch:
-    return Launch(0, "", 0, place, call, 0, call.logical.blocks)
-
-
-def _parted(program: Program, place: int, call: Call) -> list[Launch]:
+def _parted(program: Program, whole: Launch) -> list[Launch]:
     """Return a call as a block for each multiprocessor and the rest; the original, where it has no elastic form."""
-    if 1 not in program.per_thread(place):
-        return [_whole(place, call)]
-    blocks = call.logical.blocks
-    first = min(blocks, program.sm_count)
-    parts = [(0, first)] if first == blocks else [(0, first), (first, blocks - first)]
-    return [Launch(0, "", 0, place, call, begin, count, 1, count) for begin, count in parts]
+    if 1 not in program.per_thread(whole.call):
+        return [whole]
+    first = min(whole.count, program.sm_count)
+    parts = [(0, first)] if first == whole.count else [(0, first), (first, whole.count - first)]
+    return [replace(whole, first=begin, count=count, blocks=count) for begin, count in parts]
 
 
-class _Bench:
-    """Times the first launch of each call."""
+EMPTY_KERNEL = "edgetune_empty"
+EMPTY_SOURCE = f'extern "C" __global__ void {EMPTY_KERNEL}() {{}}'
+_EMPTY_CALLS, _EMPTY_RUN_S = 50, 0.1
 
-    def __init__(self, context: Context, program: Program, image: bytes) -> None:
-        self._context, self._program = context, program
-        self._delay, self._stream = delay(context, image, DELAY_NS), context.stream()
-        self._events = [(context.event(), context.event()) for _ in program.network.calls]
 
-    def medians_s(self, requests: Sequence[Sequence[Launch]]) -> list[float]:
-        """Return the median time of the first launch of each call, s; the first request warms up."""
-        taken_s = [list(self._request_s(requests)) for _ in range(_REPEATS + 1)][1:]
-        return [median(each) for each in zip(*taken_s, strict=True)]
+class _OneByOne:
+    """Launches a kernel when the one before it has ended."""
 
-    def _request_s(self, requests: Sequence[Sequence[Launch]]) -> Iterator[float]:
-        for launches, (start, end) in zip(requests, self._events, strict=True):
-            self._delay.launch(self._stream)
-            self._record(start)
-            self._program.launch(launches[0], self._stream)
-            self._record(end)
-            for launch in launches[1:]:
-                self._program.launch(launch, self._stream)
-        self._context.synchronise(self._stream)
-        for start, end in self._events:
-            yield float(self._context.driver.call("cuEventElapsedTime", start, end)) * _MS
+    name: ClassVar[str] = "one by one"
 
-    def _record(self, event: Any) -> None:
-        self._context.driver.call("cuEventRecord", event, self._stream)
+    def decide(self, view: View) -> Sequence[Decision]:
+        """Return the next kernel."""
+        (state,) = view.tasks
+        found = None if state.in_flight else upcoming(state)
+        return () if found is None else (LaunchPiece(state.task.name, found[1]),)
+
+
+def reaction_s(context: Context, image: bytes | None = None) -> float:
+    """Return the median time from the end of a kernel until the end of an empty one that follows it, s.
+
+    Args:
+        context: The GPU; nothing else is to run on it for a tenth of a second.
+        image: The empty kernel, compiled for it; ``None``: it is compiled.
+
+    Raises:
+        InputError: NVRTC does not know the GPU, or is newer than the driver.
+        DeviceError: NVRTC is missing.
+    """
+    call = Call(EMPTY_KERNEL, Logical((1, 1, 1), (1, 1, 1)), elastic=False)
+    task = GpuTask("empty", KernelSequence("empty", (call,) * _EMPTY_CALLS))
+    form = Form(EMPTY_KERNEL, Resources(registers_per_thread=0))
+    with context.scope():
+        build = Build(image or compiled_image(EMPTY_SOURCE, context, "empty"), {EMPTY_KERNEL: Forms(form, {})})
+        program = Program(context, task.network, build)
+        program.warm_up(context.stream())
+        backend = CudaBackend(context, {task.name: program}, [task])
+        loop = ElasticLoop(_OneByOne(), backend, [task], gpu=context.facts.gpu, duration_s=_EMPTY_RUN_S)
+        loop.run()
+    return median([later.ended_ns - earlier.ended_ns for earlier, later in pairwise(loop.launches)]) / NS
 
 
 Builder = Callable[[KernelSequence, Context, bool], Build]
 """Compiles a network for the GPU of a context; the last argument asks for block records."""
-
-
-def _timer_image(context: Context) -> bytes:
-    return compiled_image(TIMER_SOURCE, context, "timer")
 
 
 class GpuSession:
@@ -119,9 +148,9 @@ class GpuSession:
         context: The GPU.
         recorded: Whether blocks write down where and when they run; that costs time.
         seed: Of the contents of inputs and weights.
-        patience: How to wait.
+        hang_s: As of ``CudaBackend``.
         builder: Compiles networks.
-        timer_image: Compiles ``TIMER_SOURCE``.
+        timer_image: ``TIMER_SOURCE``, compiled; ``None``: it is compiled when it is first needed.
     """
 
     def __init__(
@@ -130,9 +159,9 @@ class GpuSession:
         *,
         recorded: bool = False,
         seed: int = 0,
-        patience: WaitTimes | None = None,
+        hang_s: float = HANG_S,
         builder: Builder = build,
-        timer_image: Callable[[Context], bytes] = _timer_image,
+        timer_image: bytes | None = None,
     ) -> None:
         self.context = context
         self.residencies: tuple[Residency, ...] = ()
@@ -143,9 +172,10 @@ class GpuSession:
         """Uncertainty of their times on the host's clock, ns; ``None`` where none were recorded."""
         self.lost: str | None = None
         """Why the GPU cannot be used any more; ``None`` where it can."""
-        self._recorded, self._seed, self._patience = recorded, seed, patience
-        self._builder, self._made_timer_image = builder, timer_image
-        self._programs: dict[str, Program] = {}
+        self._recorded, self._seed, self._hang_s = recorded, seed, hang_s
+        self._builder, self._timer_image = builder, timer_image
+        self.programs: dict[str, Program] = {}
+        """Networks that are ready, by task."""
         self._builds: dict[tuple[str, frozenset[str]], Build] = {}
 
     @property
@@ -156,7 +186,7 @@ class GpuSession:
     @cached_property
     def timer_image(self) -> bytes:
         """``TIMER_SOURCE``, compiled for the GPU when it is first needed."""
-        return self._made_timer_image(self.context)
+        return self._timer_image or compiled_image(TIMER_SOURCE, self.context, "timer")
 
     def prepare(self, tasks: Sequence[GpuTask]) -> None:
         """Compile, fill and warm up the networks of tasks that are not ready yet; each task has buffers of its own.
@@ -166,14 +196,14 @@ class GpuSession:
             DeviceError: memory is short, or a kernel fails.
         """
         for task in tasks:
-            known = self._programs.get(task.name)
+            known = self.programs.get(task.name)
             if known is not None and known.network == task.network:
                 continue
             program = Program(self.context, task.network, self.build(task.network))
             program.write(contents(task.network, self._seed))
             with self.context.scope():
                 program.warm_up(self.context.stream())
-            self._programs[task.name] = program
+            self.programs[task.name] = program
 
     def fitted(self, tasks: Sequence[GpuTask]) -> tuple[GpuTask, ...]:
         """Return tasks whose calls have the needs of their compiled kernels, and whether they have elastic forms.
@@ -193,36 +223,31 @@ class GpuSession:
         self.prepare(tasks)
         found = []
         for task in tasks:
-            program = self._programs[task.name]
+            program = self.programs[task.name]
             program.network = replace(task.network, calls=timed_calls(self.context, program, self.timer_image))
             found.append(replace(task, network=program.network))
         return tuple(found)
 
     def _fitted(self, network: KernelSequence) -> KernelSequence:
         forms = self.build(network).forms
+
+        def fits(call: Call, form: Form | None) -> bool:
+            """Return whether there is such a form of a call, and it fits the GPU as the original does."""
+            needs = (call.logical.threads, call.logical.dynamic_shared_bytes)
+            return form is not None and blocks_resident(self.gpu, form.resources, *needs) > 0
+
         calls = (
-            replace(
+            call
+            if (of := forms.get(call.kernel)) is None
+            else replace(
                 call,
-                resources=forms[call.kernel].resources,
-                elastic=self._fits(call, forms[call.kernel].elastic.get(1)),
-                persistent=self._fits(call, forms[call.kernel].persistent),
+                resources=of.resources,
+                elastic=fits(call, of.elastic.get(1)),
+                persistent=fits(call, of.persistent),
             )
-            if call.kernel in forms
-            else call
             for call in network.calls
         )
         return replace(network, calls=tuple(calls))
-
-    def _fits(self, call: Call, form: Form | None) -> bool:
-        """Return whether there is such a form of a call, and it fits the GPU as the original does."""
-        logical = call.logical
-        if form is None:
-            return False
-        return blocks_resident(self.gpu, form.resources, logical.threads, logical.dynamic_shared_bytes) > 0
-
-    def program(self, task: str) -> Program:
-        """Return the network of a task that is ready."""
-        return self._programs[task]
 
     @contextmanager
     def open_backend(self, tasks: Sequence[GpuTask]) -> Iterator[CudaBackend]:
@@ -234,14 +259,16 @@ class GpuSession:
         self.prepare(tasks)
         self.residencies, self.unrecorded, self.records_apart_ns = (), 0, None
         with self.context.scope():
-            records = self._records()
-            backend = CudaBackend(self.context, self._programs, tasks, patience=self._patience, records=records)
-            with _no_collection():
+            recorded = self._recorded
+            records = BlockRecords(self.context, GlobalTimer(self.context, self.timer_image)) if recorded else None
+            backend = CudaBackend(self.context, self.programs, tasks, hang_s=self._hang_s, records=records)
+            gc.collect()  # now, and not during a run, where it would take milliseconds
+            with without_collections():
                 yield backend
             self.lost = backend.lost
             if records is not None and not backend.lost:
                 self.residencies, self.unrecorded = tuple(records.residencies()), records.unrecorded
-                self.records_apart_ns = records.apart_ns
+                self.records_apart_ns = records.timer.uncertain_ns
 
     def build(self, network: KernelSequence) -> Build:
         """Return the compiled kernels of a network, for every part of this GPU; they are compiled once.
@@ -256,19 +283,6 @@ class GpuSession:
             found = self._builds[wanted] = self._builder(network, self.context, self._recorded)
         return found
 
-    def _records(self) -> BlockRecords | None:
-        if not self._recorded:
-            return None
-        return BlockRecords(self.context, GlobalTimer(self.context, self.timer_image))
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Collect Python's garbage now and not during a run, where it would take milliseconds."""
-    gc.collect()
-    with without_collections():
-        yield
-
 
 @contextmanager
 def open_gpu_session(
@@ -276,7 +290,7 @@ def open_gpu_session(
     *,
     sm_count: int | None = None,
     module: Any = None,
-    launch_s: Callable[[Context], float],
+    launch_s: Callable[[Context], float] = reaction_s,
     now_ns: Callable[[], int] = time.monotonic_ns,
     sleep_s: Callable[[float], object] = time.sleep,
     **options: Any,
@@ -294,7 +308,7 @@ def open_gpu_session(
     Raises:
         DeviceError: cuda-bindings, the driver or the GPU is missing, or a part of it is not available.
     """
-    driver = load_driver(module)
+    driver = load_driver(module, WITHOUT)
     with ExitStack() as stack:
         context = stack.enter_context(open_context(driver, index, now_ns=now_ns, sleep_s=sleep_s))
         if sm_count is not None:
@@ -308,8 +322,7 @@ def contents(network: KernelSequence, seed: int) -> dict[str, npt.NDArray[Any]]:
 
     Whole numbers may be places in other buffers, and there is always a first one.
     """
-    drawn: dict[str, npt.NDArray[Any]] = dict(values(network, seed))
-    for buffer in network.buffers:
-        if buffer.name in drawn and buffer.dtype != "float32":
-            drawn[buffer.name] = np.zeros(buffer.shape, buffer.dtype)
-    return drawn
+    kinds, drawn = {each.name: each.dtype for each in network.buffers}, values(network, seed)
+    return {
+        name: array if kinds[name] == "float32" else np.zeros(array.shape, kinds[name]) for name, array in drawn.items()
+    }

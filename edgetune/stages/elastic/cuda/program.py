@@ -28,12 +28,12 @@ import numpy.typing as npt
 
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.elastic.cuda.building import Build
-from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.cuda.driver import NotOfferedError, Packed
+from edgetune.stages.elastic.cuda.context import Context, Packed
 from edgetune.stages.elastic.forms import Form
 from edgetune.stages.elastic.gpu import Call, KernelSequence, Logical, Pointer
 from edgetune.stages.elastic.kernel import CONTROL_BYTES, DONE_OFFSET_BYTES, NO_QUOTA, QUOTA_OFFSET_BYTES, Dim
 from edgetune.stages.elastic.view import Launch
+from edgetune.workloads.cuda_driver import NotOfferedError
 
 _STRIDE_BYTES = 16
 _AT_LEAST = 0
@@ -87,8 +87,6 @@ PERSISTENT = 0
 _WARP_THREADS = 32
 _UNWRITTEN = 0xFF
 """Fill of scratch and outputs: as floating point, not a number."""
-_MOST_GRID = (2**31 - 1, 65535, 65535)
-"""CUDA C++ Programming Guide, technical specifications per compute capability."""
 
 
 class _TooLargeError(InputError):
@@ -133,10 +131,9 @@ class Program:
         self._sizes_bytes = {
             buffer.name: math.prod(buffer.shape) * np.dtype(buffer.dtype).itemsize for buffer in network.buffers
         }
-        self._addresses: dict[str, int] = {}
-        for name, size_bytes in self._sizes_bytes.items():
-            self._addresses[name] = context.allocate(size_bytes)
-            context.fill(self._addresses[name], _UNWRITTEN, size_bytes)
+        self._addresses = {name: context.allocate(size_bytes) for name, size_bytes in self._sizes_bytes.items()}
+        for name in self._addresses:
+            self.clear(name)
         module = context.load(built.image)
         persistent = any(each.persistent for each in built.forms.values())
         blocks = [call.logical.blocks for call in network.calls]
@@ -255,71 +252,54 @@ class Program:
     def _ready(self, module: Any, place: int, call: Call) -> dict[int | None, _Ready]:
         """Return the forms of a call by logical threads in a physical one; ``None`` is the original.
 
-        ``PERSISTENT`` is the form of one logical thread that takes from the counter.
+        ``PERSISTENT`` is the form of one logical thread that takes from the counter. Forms that do not fit are left
+        out: what is chosen from are those that fit, and the original does.
         """
-        forms = self._built.forms.get(call.kernel)
+        forms, logical = self._built.forms.get(call.kernel), call.logical
         if forms is None:
             known = ", ".join(self._built.forms)
             raise InputError(f"network {self.network.name} has no kernel {call.kernel}", f"its source has {known}")
-        self._check_fits(call)
-        ready: dict[int | None, _Ready] = {None: self._form(module, call, forms.original, call.logical.block, None)}
-        if call.elastic:
-            for count, form in forms.elastic.items():
-                threads = call.logical.threads
-                if count > 1 and threads % (_WARP_THREADS * count):
-                    continue  # as everywhere: lanes keep their warps where a physical block is whole warps
-                block = call.logical.block if count == 1 else (threads // count, 1, 1)
-                with suppress(_TooLargeError):  # what is chosen from are forms that fit, and the original does
-                    ready[count] = self._form(module, call, form, block, call.logical)
-            if forms.persistent is not None and self.control is not None:
-                with suppress(_TooLargeError):
-                    control, block = self.control.address(place), call.logical.block
-                    ready[PERSISTENT] = self._form(module, call, forms.persistent, block, call.logical, control=control)
+        ready: dict[int | None, _Ready] = {None: self._form(module, call, forms.original, logical.block, None)}
+        for count, form in forms.elastic.items() if call.elastic else ():
+            if count > 1 and logical.threads % (_WARP_THREADS * count):
+                continue  # as everywhere: lanes keep their warps where a physical block is whole warps
+            block = logical.block if count == 1 else (logical.threads // count, 1, 1)
+            with suppress(_TooLargeError):
+                ready[count] = self._form(module, call, form, block, logical)
+        if call.elastic and forms.persistent is not None and self.control is not None:
+            with suppress(_TooLargeError):
+                control = self.control.address(place)
+                ready[PERSISTENT] = self._form(module, call, forms.persistent, logical.block, logical, control=control)
         return ready
 
     def _form(
         self, module: Any, call: Call, form: Form, block: Dim, logical: Logical | None, *, control: int | None = None
     ) -> _Ready:
-        self._check_shared(call, form)
-        shared_bytes = call.logical.dynamic_shared_bytes
-        function = self._context.function(module, form.symbol, shared_bytes)
-        values = [
-            self._addresses[each.buffer].to_bytes(8, "little") if isinstance(each, Pointer) else each.value
-            for each in call.arguments
-        ]
-        self._check_threads(call, form, function, block)
-        recorded = self._built.recorded
-        turns = [Packed(values, logical, control=control, recorded=recorded) for _ in range(2)]
-        self._check_sizes(call, form, function, turns[0].sizes_bytes)
-        return _Ready(function, block, shared_bytes, itertools.cycle(turns))
+        """Return a form, ready to be launched.
 
-    def _check_fits(self, call: Call) -> None:
-        gpu, logical = self._context.facts.gpu, call.logical
-        what = f"kernel {call.kernel} of {self.network.name}"
-        if logical.threads > gpu.threads_per_block:
-            has = f"{gpu.name} runs {gpu.threads_per_block} at most"
-            raise InputError(f"{what}: blocks of {logical.threads} threads, and {has}", "launch it with smaller blocks")
-        if any(size > most for size, most in zip(logical.grid, _MOST_GRID, strict=True)):
-            message = f"{what}: a grid of {logical.grid}, and CUDA takes {_MOST_GRID} at most"
-            raise InputError(message, "use a smaller one")
-
-    def _check_shared(self, call: Call, form: Form) -> None:
-        """Refuse a block that asks for more shared memory, declared and given, than the GPU has."""
-        gpu = self._context.facts.gpu
-        asked_bytes = form.resources.static_shared_bytes + call.logical.dynamic_shared_bytes
+        Raises:
+            InputError: a block takes more shared memory than the GPU has, or more threads than the registers of the
+                compiled form allow; or the arguments do not suit it.
+        """
+        gpu, driver, shared_bytes = self._context.facts.gpu, self._context.driver, call.logical.dynamic_shared_bytes
+        asked_bytes = form.resources.static_shared_bytes + shared_bytes
         if asked_bytes > gpu.shared_bytes_per_block:
             has = f"{gpu.name} gives a block {gpu.shared_bytes_per_block} at most"
             raise _TooLargeError(f"kernel {form.symbol}: {asked_bytes} bytes of shared memory, and {has}", "use less")
-
-    def _check_threads(self, call: Call, form: Form, function: Any, block: Dim) -> None:
-        """Refuse a block of more threads than the registers of the compiled form allow."""
-        driver = self._context.driver
+        function = self._context.function(module, form.symbol, shared_bytes)
         most = driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
         limit, threads = driver.call("cuFuncGetAttribute", most, function), math.prod(block)
         if threads > limit:
             message = f"kernel {form.symbol}: blocks of {threads} threads, and its registers allow {limit}"
             hint = f"launch {call.kernel} with smaller blocks, or bound it with __launch_bounds__"
             raise _TooLargeError(message, hint)
+        values = [
+            self._addresses[each.buffer].to_bytes(8, "little") if isinstance(each, Pointer) else each.value
+            for each in call.arguments
+        ]
+        turns = [Packed(values, logical, control=control, recorded=self._built.recorded) for _ in range(2)]
+        self._check_sizes(call, form, function, turns[0].sizes_bytes)
+        return _Ready(function, block, shared_bytes, itertools.cycle(turns))
 
     def _check_sizes(self, call: Call, form: Form, function: Any, sizes_bytes: tuple[int, ...]) -> None:
         """Refuse arguments of other sizes than the kernel reads, where the driver can tell (CUDA 12.4)."""

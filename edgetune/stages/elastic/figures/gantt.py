@@ -57,10 +57,13 @@ def gantt_figure(
         InputError: it has not this policy, or no block left a record of where it was then.
         DeviceError: matplotlib is missing.
     """
-    rows = _first_turn(timeline, policy)
+    shared = next((each for each in names_of(timeline.rows, "policy") if each != SOLO), None)
+    rows = first_turn(timeline.rows, "policy", policy or shared, of="timeline")
     requests = [row for row in rows if row.event == "request" and row.arrived_s is not None]
     whole_s = max(row.finished_s for row in rows)
-    tasks = _by_priority(list(dict.fromkeys(row.task for row in rows if row.task is not None)), timeline)
+    told = timeline.header.conditions
+    priority = {each.get("name"): each.get("priority", 0) for each in told.get("tasks", ())}
+    tasks = sorted(names_of(rows, "task"), key=lambda task: -priority.get(task, 0))
     kept_s = max((row.finished_s for row in rows if row.event == "residency"), default=whole_s)
     whole = from_s is None and to_s is None
     span = _part(requests, next(iter(tasks), None), kept_s) if whole else Span(from_s or 0.0, to_s or whole_s)
@@ -71,7 +74,9 @@ def gantt_figure(
             "a real run records blocks only where it is asked to; see the figures with edgetune show",
         )
     colours = {task: COLOURS[place % len(COLOURS)] for place, task in enumerate(tasks)}
-    sms = _sm_count(timeline, bars)
+    said, seen_sms = told.get("gpu"), max(bar.lane[0] for bar in bars) + 1
+    said = said.get("sm_count") if isinstance(said, dict) else None
+    sms: int = max(said, seen_sms) if isinstance(said, int) else seen_sms
     limits.check("figure_lanes", max(sms, len(tasks)), "the figure")
     lanes = sms * next((inches for most, inches in _LANE_INCHES.items() if sms <= most), _PAGE_INCHES / sms)
     above = min(0.3 * len(tasks), 1.9) + 0.2
@@ -80,7 +85,8 @@ def gantt_figure(
         factor, unit = span.unit
         seen = [row for row in requests if row.finished_s > span.begin_s and (row.arrived_s or 0.0) < span.end_s]
         _draw_requests(top, seen, tasks, colours, factor)
-        _draw_lanes(below, _visible(bars, span.least_s), colours, sms, factor)
+        visible = [replace(bar, end_s=max(bar.end_s, bar.start_s + span.least_s)) for bar in bars]  # a pixel at least
+        _draw_lanes(below, visible, colours, sms, factor)
         name_time(below, span, ", simulated (model)" if timeline.header.simulated else "")
         shown_s = span.end_s - span.begin_s
         from_to = [_written(factor * each_s, factor * shown_s) for each_s in (span.begin_s, span.end_s, whole_s)]
@@ -109,11 +115,6 @@ def _written(value: float, span: float) -> str:
     return text.rstrip("0").removesuffix(".") if "." in text else text
 
 
-def _first_turn(timeline: KernelTimeline, policy: str | None) -> list[KernelTimelineRow]:
-    shared = next((each for each in names_of(timeline.rows, "policy") if each != SOLO), None)
-    return first_turn(timeline.rows, "policy", policy or shared, of="timeline")
-
-
 def _part(requests: Sequence[KernelTimelineRow], urgent: str | None, kept_s: float) -> Span:
     """Return the part of a run with one request, as long again before it and after it; all of a run without one.
 
@@ -131,19 +132,6 @@ def _part(requests: Sequence[KernelTimelineRow], urgent: str | None, kept_s: flo
     return Span(max(arrived_s - took_s, 0.0), min(middle.finished_s + took_s, kept_s))
 
 
-def _by_priority(tasks: Sequence[str], timeline: KernelTimeline) -> list[str]:
-    told = timeline.header.conditions.get("tasks", ())
-    priority = {each.get("name"): each.get("priority", 0) for each in told}
-    return sorted(tasks, key=lambda task: -priority.get(task, 0))
-
-
-def _sm_count(timeline: KernelTimeline, bars: Sequence[Bar[str]]) -> int:
-    gpu = timeline.header.conditions.get("gpu")
-    said = gpu.get("sm_count") if isinstance(gpu, dict) else None
-    seen: int = max(bar.lane[0] for bar in bars) + 1
-    return max(said, seen) if isinstance(said, int) else seen
-
-
 def bars_of(
     rows: Sequence[KernelTimelineRow], span: Span, place_of: Mapping[int, int] = MappingProxyType({})
 ) -> list[Bar[str]]:
@@ -158,11 +146,6 @@ def bars_of(
         and row.finished_s > span.begin_s and row.started_s < span.end_s
     ]  # fmt: skip
     return merged(bars, span, join_wide=True)
-
-
-def _visible(bars: Sequence[Bar[str]], least_s: float) -> list[Bar[str]]:
-    """Return bars none of which is narrower than a pixel."""
-    return [replace(bar, end_s=max(bar.end_s, bar.start_s + least_s)) for bar in bars]
 
 
 def _draw_requests(

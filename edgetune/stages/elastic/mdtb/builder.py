@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources as package
+from typing import Literal
 
 from edgetune.artifacts.kernel_tasks import KernelBuffer, Role
 from edgetune.errors import InputError
@@ -30,6 +31,8 @@ _POOL_THREADS = 64  # of global_average_pool.cu
 _FLOAT_BYTES = 4
 _UNROLLED = 4
 """Iterations of a loop whose loads the compiler issues together; those that are left over wait one by one."""
+_GATES = {"lstm": (4, ("bias",)), "gru": (3, ("input_bias", "hidden_bias"))}
+"""Of a recurrent layer: rows of weights for each unit, and its biases."""
 _SUM_WAITS = 2
 """Waits of a block that adds up the sums of its threads, and then reads a bias: about one each."""
 
@@ -101,18 +104,17 @@ class Builder:
         source = "\n".join(kernel_source(kernel) for kernel in kernels)
         return KernelSequence(self._name, tuple(self._calls), source, tuple(self._buffers.values()))
 
-    def image(self, channels: int, side: int) -> LayerOutput:
-        """Add an image as an input of the network."""
-        return self._tensor("image", channels, side, "input")
+    def tensor(self, name: str, channels: int, side: int = 1, role: Role = "scratch") -> LayerOutput:
+        """Add a square image or a vector: an input, or what layers write, side by side or one after another."""
+        if channels < 1:
+            raise InputError(f"{self._name}: no channels are left of {name}", "choose a smaller value of narrow")
+        self._buffer(name, (channels, side, side) if side > 1 else (channels,), role)
+        return LayerOutput(name, channels, side)
 
     def sequence(self, steps: int, inputs: int) -> LayerOutput:
         """Add a sequence of vectors as an input of the network."""
         self._buffer("sequence", (steps, inputs), "input")
         return LayerOutput("sequence", steps * inputs)
-
-    def scratch(self, name: str, channels: int, side: int = 1) -> LayerOutput:
-        """Add a buffer that several layers write side by side, or one after another."""
-        return self._tensor(name, channels, side)
 
     def convolution(
         self, name: str, x: LayerOutput, channels: int, window: int, *, stride: int = 1, padding: int = 0,
@@ -129,7 +131,7 @@ class Builder:
             into: The tensor to write to, and the first channel to write; a tensor of its own unless said.
         """
         side = pooled_side(x.side, window, stride, padding, round_up=False)
-        out, first_channel = into or (self._tensor(name, channels, side), 0)
+        out, first_channel = into or (self.tensor(name, channels, side), 0)
         weights = self._buffer(f"{name}.weights", (channels, x.channels, window, window), "weights")
         bias = self._buffer(f"{name}.bias", (channels,), "weights")
         places, pixels = x.channels * window**2, side**2
@@ -142,31 +144,22 @@ class Builder:
         )  # fmt: skip
         return out
 
-    def max_pool(
-        self, name: str, x: LayerOutput, window: int, stride: int, *, padding: int = 0, round_up: bool = False
-    ) -> LayerOutput:
-        """Add a layer of the largest in each window."""
-        return self._pool("max_pool", name, x, (window, stride, padding), round_up=round_up)
-
-    def average_pool(
-        self, name: str, x: LayerOutput, window: int, stride: int, *, padding: int = 0, round_up: bool = False
-    ) -> LayerOutput:
-        """Add a layer of the mean of each window, over what lies inside."""
-        return self._pool("average_pool", name, x, (window, stride, padding), round_up=round_up)
-
-    def _pool(
-        self, kernel: str, name: str, x: LayerOutput, how: tuple[int, int, int], *, round_up: bool
-    ) -> LayerOutput:
-        out = self._tensor(name, x.channels, pooled_side(x.side, *how, round_up=round_up))
+    def pool(
+        self, kernel: Literal["max_pool", "average_pool"], name: str, x: LayerOutput, window: int, stride: int, *,
+        padding: int = 0, round_up: bool = False,
+    ) -> LayerOutput:  # fmt: skip
+        """Add a layer of the largest in each window, or of the mean of what lies inside."""
+        out = self.tensor(name, x.channels, pooled_side(x.side, window, stride, padding, round_up=round_up))
         self._call(
             kernel, _one_dimension(-(-out.size // _THREADS)), [x.buffer, out.buffer],
-            (x.channels, x.side, out.side, *how), flop_per_block=_THREADS * how[0] ** 2, moved=x.size + out.size,
+            (x.channels, x.side, out.side, window, stride, padding), flop_per_block=_THREADS * window**2,
+            moved=x.size + out.size,
         )  # fmt: skip
         return out
 
     def global_average_pool(self, name: str, x: LayerOutput) -> LayerOutput:
         """Add the mean of each channel."""
-        out = self._tensor(name, x.channels)
+        out = self.tensor(name, x.channels)
         pixels = x.side**2
         self._call(
             "global_average_pool", _one_dimension(x.channels, _POOL_THREADS), [x.buffer, out.buffer], (pixels,),
@@ -176,7 +169,7 @@ class Builder:
 
     def fully_connected(self, name: str, x: LayerOutput, outputs: int, *, relu: bool = False) -> LayerOutput:
         """Add a layer in which every output depends on every input."""
-        out = self._tensor(name, outputs)
+        out = self.tensor(name, outputs)
         weights = self._buffer(f"{name}.weights", (outputs, x.size), "weights")
         bias = self._buffer(f"{name}.bias", (outputs,), "weights")
         self._call(
@@ -188,7 +181,7 @@ class Builder:
 
     def softmax(self, name: str, x: LayerOutput) -> LayerOutput:
         """Add shares that sum to one."""
-        out = self._tensor(name, x.size)
+        out = self.tensor(name, x.size)
         self._call(
             "softmax", _one_dimension(1), [x.buffer, out.buffer], (x.size,),
             flop_per_block=6 * x.size + 2 * _THREADS, moved=2 * x.size,
@@ -197,33 +190,24 @@ class Builder:
 
     def add_relu(self, name: str, left: LayerOutput, right: LayerOutput) -> LayerOutput:
         """Add the sum of two tensors, zero where it is negative."""
-        out = self._tensor(name, left.channels, left.side)
+        out = self.tensor(name, left.channels, left.side)
         self._call(
             "add_relu", _one_dimension(-(-out.size // _THREADS)), [left.buffer, right.buffer, out.buffer],
             (out.size,), flop_per_block=2 * _THREADS, moved=3 * out.size,
         )  # fmt: skip
         return out
 
-    def lstm(self, sequence: LayerOutput, units: int, steps: int) -> LayerOutput:
-        """Add a long short-term memory, a launch for each step; return its last hidden state."""
-        return self._recurrent("lstm", sequence, units, steps, gates=4, biases=("bias",))
-
-    def gru(self, sequence: LayerOutput, units: int, steps: int) -> LayerOutput:
-        """Add a gated recurrent unit, a launch for each step; return its last hidden state."""
-        return self._recurrent("gru", sequence, units, steps, gates=3, biases=("input_bias", "hidden_bias"))
-
-    def _recurrent(
-        self, kind: str, sequence: LayerOutput, units: int, steps: int, *, gates: int, biases: Sequence[str]
-    ) -> LayerOutput:
-        """Add the steps of a recurrent layer with so many rows of weights for each unit."""
+    def recurrent(self, kind: Literal["lstm", "gru"], sequence: LayerOutput, units: int, steps: int) -> LayerOutput:
+        """Add a recurrent layer, a launch for each step; return its last hidden state."""
+        gates, biases = _GATES[kind]
         inputs = sequence.size // steps
         weights = [
             self._buffer(f"{kind}.input_weights", (gates * units, inputs), "weights"),
             self._buffer(f"{kind}.hidden_weights", (gates * units, units), "weights"),
             *(self._buffer(f"{kind}.{bias}", (gates * units,), "weights") for bias in biases),
         ]
-        state = [self._tensor("lstm.cell", units).buffer] if kind == "lstm" else []
-        hidden = [self._tensor(f"{kind}.hidden{which}", units) for which in range(2)]
+        state = [self.tensor("lstm.cell", units).buffer] if kind == "lstm" else []
+        hidden = [self.tensor(f"{kind}.hidden{which}", units) for which in range(2)]
         for step in range(steps):
             last, now = hidden[(step + 1) % 2], hidden[step % 2]
             row = inputs + (units if step else 0)
@@ -234,12 +218,6 @@ class Builder:
                 waits=gates * (_waits(inputs) + (_waits(units) if step else 0)) + _SUM_WAITS,
             )  # fmt: skip
         return hidden[(steps - 1) % 2]
-
-    def _tensor(self, name: str, channels: int, side: int = 1, role: Role = "scratch") -> LayerOutput:
-        if channels < 1:
-            raise InputError(f"{self._name}: no channels are left of {name}", "choose a smaller value of narrow")
-        self._buffer(name, (channels, side, side) if side > 1 else (channels,), role)
-        return LayerOutput(name, channels, side)
 
     def _buffer(self, name: str, shape: tuple[int, ...], role: Role) -> str:
         if name in self._buffers:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from edgetune import limits
 from edgetune.errors import InputError
-from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, Resources
+from edgetune.stages.elastic.gpu import Gpu, GpuTask, KernelSequence, Resources
 from edgetune.stages.elastic.mdtb.builder import Builder, LayerOutput
 
 ARCHITECTURE = "sm_87"
@@ -53,27 +53,26 @@ def stored_resources(architecture: str = ARCHITECTURE) -> Mapping[str, Mapping[i
 def compiled_for(gpu: Gpu, tasks: Iterable[GpuTask]) -> tuple[GpuTask, ...]:
     """Return tasks whose kernels of the benchmark need what they need when compiled for a GPU."""
     made, wanted = stored_resources(), stored_resources(f"sm_{gpu.compute_capability.replace('.', '')}")
-
-    def compiled(call: Call) -> Call:
-        ours = call.resources is made.get(call.kernel)
-        return replace(call, resources=wanted[call.kernel]) if ours else call
-
-    return tuple(
-        replace(task, network=replace(task.network, calls=[compiled(call) for call in task.network.calls]))
-        for task in tasks
-    )
+    found = []
+    for task in tasks:
+        calls = [
+            replace(call, resources=wanted[call.kernel]) if call.resources is made.get(call.kernel) else call
+            for call in task.network.calls
+        ]
+        found.append(replace(task, network=replace(task.network, calls=calls)))
+    return tuple(found)
 
 
 def alexnet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000) -> LayerOutput:
     """One column, without local response normalisation (Krizhevsky, One weird trick, 2014)."""
-    x = b.convolution("conv1", b.image(3, side), 64 // narrow, 11, stride=4, padding=2)
-    x = b.max_pool("pool1", x, 3, 2)
+    x = b.convolution("conv1", b.tensor("image", 3, side, "input"), 64 // narrow, 11, stride=4, padding=2)
+    x = b.pool("max_pool", "pool1", x, 3, 2)
     x = b.convolution("conv2", x, 192 // narrow, 5, padding=2)
-    x = b.max_pool("pool2", x, 3, 2)
+    x = b.pool("max_pool", "pool2", x, 3, 2)
     x = b.convolution("conv3", x, 384 // narrow, 3, padding=1)
     x = b.convolution("conv4", x, 256 // narrow, 3, padding=1)
     x = b.convolution("conv5", x, 256 // narrow, 3, padding=1)
-    x = b.max_pool("pool5", x, 3, 2)
+    x = b.pool("max_pool", "pool5", x, 3, 2)
     x = b.fully_connected("fc6", x, 4096 // narrow, relu=True)
     x = b.fully_connected("fc7", x, 4096 // narrow, relu=True)
     return b.softmax("shares", b.fully_connected("fc8", x, classes))
@@ -81,17 +80,17 @@ def alexnet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000
 
 def squeezenet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000) -> LayerOutput:
     """Version 1.0, of fire modules: a narrow layer, then two wide ones side by side (Iandola et al. 2016)."""
-    x = b.convolution("conv1", b.image(3, side), 96 // narrow, 7, stride=2)
-    x = b.max_pool("pool1", x, 3, 2, round_up=True)
+    x = b.convolution("conv1", b.tensor("image", 3, side, "input"), 96 // narrow, 7, stride=2)
+    x = b.pool("max_pool", "pool1", x, 3, 2, round_up=True)
     x = _fire(b, "fire2", x, 16 // narrow, 64 // narrow)
     x = _fire(b, "fire3", x, 16 // narrow, 64 // narrow)
     x = _fire(b, "fire4", x, 32 // narrow, 128 // narrow)
-    x = b.max_pool("pool4", x, 3, 2, round_up=True)
+    x = b.pool("max_pool", "pool4", x, 3, 2, round_up=True)
     x = _fire(b, "fire5", x, 32 // narrow, 128 // narrow)
     x = _fire(b, "fire6", x, 48 // narrow, 192 // narrow)
     x = _fire(b, "fire7", x, 48 // narrow, 192 // narrow)
     x = _fire(b, "fire8", x, 64 // narrow, 256 // narrow)
-    x = b.max_pool("pool8", x, 3, 2, round_up=True)
+    x = b.pool("max_pool", "pool8", x, 3, 2, round_up=True)
     x = _fire(b, "fire9", x, 64 // narrow, 256 // narrow)
     x = b.convolution("conv10", x, classes, 1)
     return b.softmax("shares", b.global_average_pool("means", x))
@@ -99,15 +98,15 @@ def squeezenet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1
 
 def _fire(b: Builder, name: str, x: LayerOutput, squeezed: int, expanded: int) -> LayerOutput:
     squeeze = b.convolution(f"{name}.squeeze", x, squeezed, 1)
-    both = b.scratch(f"{name}.both", 2 * expanded, x.side)
+    both = b.tensor(f"{name}.both", 2 * expanded, x.side)
     b.convolution(f"{name}.expand1", squeeze, expanded, 1, into=(both, 0))
     return b.convolution(f"{name}.expand3", squeeze, expanded, 3, padding=1, into=(both, expanded))
 
 
 def resnet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000) -> LayerOutput:
     """18 layers (He et al. 2016)."""
-    x = b.convolution("conv1", b.image(3, side), 64 // narrow, 7, stride=2, padding=3)
-    x = b.max_pool("pool1", x, 3, 2, padding=1)
+    x = b.convolution("conv1", b.tensor("image", 3, side, "input"), 64 // narrow, 7, stride=2, padding=3)
+    x = b.pool("max_pool", "pool1", x, 3, 2, padding=1)
     for stage, channels in enumerate((64, 128, 256, 512), start=1):
         x = _residual(b, f"block{stage}a", x, channels // narrow, stride=1 if stage == 1 else 2)
         x = _residual(b, f"block{stage}b", x, channels // narrow, stride=1)
@@ -125,33 +124,28 @@ def _residual(b: Builder, name: str, x: LayerOutput, channels: int, *, stride: i
 
 def cifarnet(b: Builder, *, side: int = 32, narrow: int = 1, classes: int = 10) -> LayerOutput:
     """Three convolutions for small images, as ``cifar10_quick`` of Caffe (Krizhevsky's cuda-convnet before it)."""
-    x = b.convolution("conv1", b.image(3, side), 32 // narrow, 5, padding=2)
-    x = b.max_pool("pool1", x, 3, 2, round_up=True)
+    x = b.convolution("conv1", b.tensor("image", 3, side, "input"), 32 // narrow, 5, padding=2)
+    x = b.pool("max_pool", "pool1", x, 3, 2, round_up=True)
     x = b.convolution("conv2", x, 32 // narrow, 5, padding=2)
-    x = b.average_pool("pool2", x, 3, 2, round_up=True)
+    x = b.pool("average_pool", "pool2", x, 3, 2, round_up=True)
     x = b.convolution("conv3", x, 64 // narrow, 5, padding=2)
-    x = b.average_pool("pool3", x, 3, 2, round_up=True)
+    x = b.pool("average_pool", "pool3", x, 3, 2, round_up=True)
     x = b.fully_connected("fc1", x, 64 // narrow)
     return b.softmax("shares", b.fully_connected("fc2", x, classes))
 
 
 def lstm(b: Builder, *, units: int = 512, inputs: int = 512, steps: int = 32, outputs: int = 10) -> LayerOutput:
     """One recurrent layer and a fully connected one (Hochreiter and Schmidhuber 1997, with a forget gate)."""
-    return b.fully_connected("fc", b.lstm(b.sequence(steps, inputs), units, steps), outputs)
+    return b.fully_connected("fc", b.recurrent("lstm", b.sequence(steps, inputs), units, steps), outputs)
 
 
 def gru(b: Builder, *, units: int = 512, inputs: int = 512, steps: int = 32, outputs: int = 10) -> LayerOutput:
     """One recurrent layer and a fully connected one (Cho et al. 2014, with the reset gate behind the product)."""
-    return b.fully_connected("fc", b.gru(b.sequence(steps, inputs), units, steps), outputs)
+    return b.fully_connected("fc", b.recurrent("gru", b.sequence(steps, inputs), units, steps), outputs)
 
 
 NETWORKS: dict[str, Callable[..., LayerOutput]] = {
-    "alexnet": alexnet,
-    "squeezenet": squeezenet,
-    "gru": gru,
-    "lstm": lstm,
-    "resnet": resnet,
-    "cifarnet": cifarnet,
+    build.__name__: build for build in (alexnet, squeezenet, gru, lstm, resnet, cifarnet)
 }
 """By name; their parameters are their sizes."""
 
@@ -194,17 +188,10 @@ def values(network: KernelSequence, seed: int = 0) -> dict[str, npt.NDArray[np.f
     generator = np.random.default_rng(seed)
     drawn: dict[str, npt.NDArray[np.float32]] = {}
     for buffer in network.buffers:
-        if buffer.role not in ("input", "weights"):
-            continue
-        numbers = generator.standard_normal(buffer.shape, dtype=np.float32)
-        if buffer.role == "weights":
-            numbers *= np.float32(_spread(buffer.shape))
-        drawn[buffer.name] = numbers
+        if buffer.role in ("input", "weights"):
+            drawn[buffer.name] = generator.standard_normal(buffer.shape, dtype=np.float32)
+        if buffer.role == "weights":  # outputs first; of biases the spread is small
+            shape = buffer.shape
+            spread = 0.1 if len(shape) == 1 else math.sqrt((2 if len(shape) == 4 else 1) / math.prod(shape[1:]))
+            drawn[buffer.name] *= np.float32(spread)
     return drawn
-
-
-def _spread(shape: tuple[int, ...]) -> float:
-    """Return the standard deviation of weights of this shape, outputs first; of biases it is small."""
-    if len(shape) == 1:
-        return 0.1
-    return math.sqrt((2 if len(shape) == 4 else 1) / math.prod(shape[1:]))

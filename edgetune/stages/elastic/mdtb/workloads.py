@@ -12,8 +12,7 @@ Inference on Edge GPU (SenSys 2023), body of the text. Its kernels, sizes and GP
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.gpu import GpuTask
@@ -53,52 +52,42 @@ class PublishedFigure:
     workload: str
     policy: str
     device: str
-    what: Literal["critical latency", "throughput"]
+    what: str
     value: float
 
 
-PUBLISHED: tuple[PublishedFigure, ...] = (
-    PublishedFigure("A", "multistream", "rtx-2060", "critical latency", 1.95),
-    PublishedFigure("A", "multistream", "xavier", "critical latency", 2.02),
-    PublishedFigure("A", "barrier", "rtx-2060", "critical latency", 1.52),
-    PublishedFigure("A", "barrier", "xavier", "critical latency", 1.77),
-    PublishedFigure("A", "elastic", "rtx-2060", "critical latency", 1.21),
-    PublishedFigure("A", "elastic", "xavier", "critical latency", 1.28),
-    PublishedFigure("A", "elastic", "rtx-2060", "throughput", 1.64),
-    PublishedFigure("A", "elastic", "xavier", "throughput", 1.83),
-    PublishedFigure("B", "elastic", "xavier", "throughput", 1.85),
-    PublishedFigure("C", "elastic", "xavier", "throughput", 1.79),
-    PublishedFigure("D", "elastic", "xavier", "throughput", 1.91),
-    PublishedFigure("LGSVL", "multistream", "rtx-2060", "critical latency", 1.82),
-    PublishedFigure("LGSVL", "barrier", "rtx-2060", "critical latency", 1.56),
-    PublishedFigure("LGSVL", "elastic", "rtx-2060", "critical latency", 1.11),
-    PublishedFigure("LGSVL", "multistream", "rtx-2060", "throughput", 1.41),
-    PublishedFigure("LGSVL", "barrier", "rtx-2060", "throughput", 1.25),
-    PublishedFigure("LGSVL", "elastic", "rtx-2060", "throughput", 1.89),
+PUBLISHED: tuple[PublishedFigure, ...] = tuple(
+    PublishedFigure(workload, policy, device, what, value)
+    for workload, what, policy, values in (
+        ("A", "critical latency", "multistream", {"rtx-2060": 1.95, "xavier": 2.02}),
+        ("A", "critical latency", "barrier", {"rtx-2060": 1.52, "xavier": 1.77}),
+        ("A", "critical latency", "elastic", {"rtx-2060": 1.21, "xavier": 1.28}),
+        ("A", "throughput", "elastic", {"rtx-2060": 1.64, "xavier": 1.83}),
+        ("B", "throughput", "elastic", {"xavier": 1.85}),
+        ("C", "throughput", "elastic", {"xavier": 1.79}),
+        ("D", "throughput", "elastic", {"xavier": 1.91}),
+        ("LGSVL", "critical latency", "multistream", {"rtx-2060": 1.82}),
+        ("LGSVL", "critical latency", "barrier", {"rtx-2060": 1.56}),
+        ("LGSVL", "critical latency", "elastic", {"rtx-2060": 1.11}),
+        ("LGSVL", "throughput", "multistream", {"rtx-2060": 1.41}),
+        ("LGSVL", "throughput", "barrier", {"rtx-2060": 1.25}),
+        ("LGSVL", "throughput", "elastic", {"rtx-2060": 1.89}),
+    )
+    for device, value in values.items()
 )
 """Figures that the text states; figures read off plots are not among them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A workload: networks, arrivals, unusual sizes, and the workload of the study whose figures stand beside it."""
-
-    critical: str
-    arrivals: str
-    normal: str
-    normal_arrivals: str = "closed"
-    sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    published: str | None = None
-
-
-_WORKLOADS: dict[str, _Row] = {
-    "A": _Row("alexnet", "closed", "cifarnet"),
-    "B": _Row("squeezenet", "uniform:10/s", "alexnet"),
-    "C": _Row("gru", "poisson:10/s", "resnet"),
-    "D": _Row("lstm", "uniform:10/s", "squeezenet"),
-    "A224": _Row("alexnet", "closed", "cifarnet", sizes={"cifarnet": {"side": 224}}, published="A"),
-    "LGSVL": _Row("resnet", "uniform:10/s", "squeezenet", "uniform:12.5/s"),
+_WORKLOADS: Mapping[str, tuple[str, str, str, str]] = {
+    "A": ("alexnet", "closed", "cifarnet", "closed"),
+    "B": ("squeezenet", "uniform:10/s", "alexnet", "closed"),
+    "C": ("gru", "poisson:10/s", "resnet", "closed"),
+    "D": ("lstm", "uniform:10/s", "squeezenet", "closed"),
+    "A224": ("alexnet", "closed", "cifarnet", "closed"),
+    "LGSVL": ("resnet", "uniform:10/s", "squeezenet", "uniform:12.5/s"),
 }
+"""The critical network and its arrivals, the normal one and its arrivals."""
+_SIZES: Mapping[tuple[str, str], Mapping[str, int]] = {("A224", "cifarnet"): {"side": 224}}
 WORKLOADS = ("A", "B", "C", "D")
 """The four of the benchmark's table."""
 
@@ -113,19 +102,19 @@ def workload(name: str, *, sizes: Mapping[str, Mapping[str, int]] | None = None)
     Raises:
         InputError: there is no such workload.
     """
-    found = _WORKLOADS.get(name.upper())
-    if found is None:
+    letter = name.upper()
+    if letter not in _WORKLOADS:
         raise InputError(f"there is no workload {name!r}", f"known: {', '.join(_WORKLOADS)}")
+    critical, arrivals, normal, normal_arrivals = _WORKLOADS[letter]
     first, second = (
-        network(each, **{**found.sizes.get(each, {}), **(sizes or {}).get(each, {})})
-        for each in (found.critical, found.normal)
+        network(each, **{**_SIZES.get((letter, each), {}), **(sizes or {}).get(each, {})})
+        for each in (critical, normal)
     )
-    critical = GpuTask(found.critical, first, CRITICAL, found.arrivals)
-    return TaskPair(name.upper(), critical, GpuTask(found.normal, second, NORMAL, found.normal_arrivals))
+    return TaskPair(
+        letter, GpuTask(critical, first, CRITICAL, arrivals), GpuTask(normal, second, NORMAL, normal_arrivals)
+    )
 
 
 def published(name: str) -> tuple[PublishedFigure, ...]:
-    """Return the published figures of a workload."""
-    found = _WORKLOADS.get(name)
-    theirs = name if found is None or found.published is None else found.published
-    return tuple(figure for figure in PUBLISHED if figure.workload == theirs)
+    """Return the published figures of a workload; those of A stand beside A224."""
+    return tuple(figure for figure in PUBLISHED if figure.workload == ("A" if name == "A224" else name))

@@ -76,7 +76,10 @@ class Elastic:
         sizes = self._sizes_of(gpu)
         found = self._beside.get(id(call))
         if found is None:
-            table = self._table(gpu, call) if call.elastic else whole_beside(call, gpu)
+            key = call.kernel, call.logical
+            if call.elastic and key not in self._tables:
+                self._tables[key] = kept_pieces(call, gpu)
+            table = self._tables[key] if call.elastic else whole_beside(call, gpu)
             if call.elastic:
                 lasting = tuple(tuple(self._lasting(sizes, call, shape) for shape in row) for row in table.shapes)
                 table = replace(table, shapes=lasting)
@@ -94,7 +97,10 @@ class Elastic:
             elif state.arrived_ns and (urgent is None or task.priority > urgent.task.priority):
                 urgent = state
         if urgent is not None:
-            return self._chain(urgent.task.name)
+            name = urgent.task.name
+            if name not in self._chains:
+                self._chains[name] = (LaunchChain(name),)
+            return self._chains[name]
         sizes = self._sizes_of(view.gpu)
         critical = critical_launches(view)
         there = [state for state in normal if state.in_flight]
@@ -131,12 +137,6 @@ class Elastic:
         turns = max(1, int(most_s / block_s(call, replace(lasting, count=lasting.blocks))))
         return replace(lasting, count=min(lasting.count, turns * lasting.blocks))
 
-    def _chain(self, task: str) -> tuple[LaunchChain]:
-        made = self._chains.get(task)
-        if made is None:
-            made = self._chains[task] = (LaunchChain(task),)
-        return made
-
     def fitting(self, gpu: Gpu, call: Call, critical: Iterable[Launch]) -> PieceShape | None:
         """Return the best piece of a kernel that fits what critical launches leave; ``None``: nothing fits.
 
@@ -146,13 +146,6 @@ class Elastic:
         blocks = sum(launch.physical_blocks % gpu.sm_count for launch in critical)
         threads = sum(launch.physical_threads for launch in critical)
         return self.beside(gpu, call).choose(blocks, threads) if blocks < gpu.sm_count else None
-
-    def _table(self, gpu: Gpu, call: Call) -> LeftoverTable:
-        key = (call.kernel, call.logical)
-        found = self._tables.get(key)
-        if found is None:
-            found = self._tables[key] = kept_pieces(call, gpu)
-        return found
 
 
 def critical_launches(view: View) -> Sequence[Launch]:
@@ -232,7 +225,8 @@ class Persistent:
 
     def decide(self, view: View) -> Sequence[Decision]:
         """Return the most critical chain that waits, behind the quotas that it needs; else quotas or normal work."""
-        critical = [*critical_launches(view), *_coming(view.tasks)]
+        waiting = (each.task for each in view.tasks if each.task.critical and each.arrived_ns and not each.in_flight)
+        critical = [*critical_launches(view), *(_launch(task, task.network.calls[0]) for task in waiting)]
         decisions: list[Decision] = []
         for state in view.tasks:
             quota = NO_QUOTA if not critical else self._quota(view, state, critical)
@@ -280,12 +274,6 @@ class Persistent:
         """Return how many blocks of a kernel fit beside critical launches, of the threads of the best kept piece."""
         shape = self._elastic.fitting(gpu, call, critical)
         return 0 if shape is None else shape.blocks // shape.per_thread
-
-
-def _coming(states: Iterable[TaskState]) -> list[Launch]:
-    """Return the first kernel of each critical request that waits behind nothing of its task."""
-    waiting = (state.task for state in states if state.task.critical and state.arrived_ns and not state.in_flight)
-    return [_launch(task, task.network.calls[0]) for task in waiting]
 
 
 def _launch(task: GpuTask, call: Call) -> Launch:

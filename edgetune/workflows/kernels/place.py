@@ -1,0 +1,133 @@
+"""Where tasks run: on the model of a GPU, or on the GPU that an option names."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from edgetune.artifacts.yaml_document import plain
+from edgetune.errors import InputError
+from edgetune.stages.elastic.bench import simulated
+from edgetune.stages.elastic.bound import PreemptionCosts, measured_costs, simulated_costs
+from edgetune.stages.elastic.compiler import CompileOptions
+from edgetune.stages.elastic.cuda import gpu_session
+from edgetune.stages.elastic.cuda.backend import CudaBackend
+from edgetune.stages.elastic.cuda.building import build
+from edgetune.stages.elastic.cuda.context import WITHOUT
+from edgetune.stages.elastic.cuda.gpu_session import GpuSession
+from edgetune.stages.elastic.gpu import Gpu, GpuTask
+from edgetune.stages.elastic.loop import ElasticLoop
+from edgetune.stages.elastic.model import GpuTimingModel, note_of, seen_by_policies
+from edgetune.stages.elastic.simulated import SimulatedGpu
+from edgetune.stages.elastic.view import Residency
+from edgetune.units import NS
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A model of a GPU, or a real one.
+
+    Args:
+        gpu: As policies see it.
+        conditions: Of figures made there.
+        costs: Times of which the worst case is made.
+        model: Of a simulated GPU.
+        session: The GPU with networks on it; ``None`` of a model.
+    """
+
+    gpu: Gpu
+    conditions: dict[str, Any]
+    costs: PreemptionCosts
+    model: tuple[Gpu, GpuTimingModel] | None = None
+    session: GpuSession | None = None
+
+    def open_backend(self, tasks: Sequence[GpuTask]) -> AbstractContextManager[SimulatedGpu | CudaBackend]:
+        """Return a backend for one run of tasks."""
+        if self.session is not None:
+            return self.session.open_backend(tasks)
+        assert self.model is not None
+        return simulated(*self.model)(tasks)
+
+    def spent(
+        self, backend: SimulatedGpu | CudaBackend, loop: ElasticLoop
+    ) -> tuple[Sequence[Residency], dict[str, Any]]:
+        """Return where blocks were in a run whose backend is closed, and what is told of them."""
+        if isinstance(backend, SimulatedGpu):
+            until_ns = backend.residencies_until_ns
+            more = {} if until_ns is None else {"residencies_until_s": until_ns / NS}
+            return backend.residencies, {"blocks": backend.blocks, **more}
+        assert self.session is not None
+        apart_ns = self.session.records_apart_ns
+        return self.session.residencies, {
+            "blocks": sum(each.launch.physical_blocks for each in loop.launches),
+            "clocks_apart_s": backend.uncertain_ns / NS,
+            "unrecorded_launches": self.session.unrecorded,
+            **({} if apart_ns is None else {"block_clocks_apart_s": apart_ns / NS}),
+        }
+
+
+def model_place(gpu: Gpu, model: GpuTimingModel) -> Place:
+    """Return the model of a GPU."""
+    conditions = {
+        "simulated": True, "device": gpu.name, "gpu": plain(gpu), "model": {"note": note_of(gpu), **plain(model)}
+    }  # fmt: skip
+    return Place(seen_by_policies(gpu, model), conditions, simulated_costs(gpu, model), (gpu, model))
+
+
+def gpu_place(ready: GpuSession, *, part: bool, records: bool) -> Place:
+    """Return a GPU.
+
+    Args:
+        ready: The GPU.
+        part: Whether a part of its multiprocessors is used.
+        records: Whether blocks write down where they run.
+    """
+    facts = ready.context.facts
+    conditions = {
+        "simulated": False, "device": facts.gpu.name, "gpu": plain(facts.gpu), "uuid": facts.uuid,
+        "cuda": facts.driver, "part_of_the_gpu": part, "block_records": records,
+    }  # fmt: skip
+    return Place(facts.gpu, conditions, measured_costs(facts.gpu), session=ready)
+
+
+def gpu_index(device: str, without: str = WITHOUT) -> int:
+    """Return the number in ``nvidia:0``.
+
+    Args:
+        device: The option.
+        without: What can be done without a GPU, for the hint.
+
+    Raises:
+        InputError: the device is no NVIDIA GPU.
+    """
+    kind, _, number = device.partition(":")
+    if kind == "jetson" and not number:
+        return 0
+    if kind != "nvidia" or not number.isdecimal():
+        raise InputError(f"CUDA kernels do not run on {device!r}", f"write nvidia:0; {without}")
+    return int(number)
+
+
+def opened(
+    device: str, *, sms: int | None, seed: int, records: bool = False, include: Sequence[str] = (),
+    persistent: bool = False,
+) -> AbstractContextManager[GpuSession]:  # fmt: skip
+    """Return a GPU that is open while the block runs.
+
+    Args:
+        device: E.g. ``nvidia:0``.
+        sms: Multiprocessors to use; ``None`` for all.
+        seed: Of what inputs and weights are filled with.
+        records: Whether blocks write down where they run.
+        include: Folders of headers.
+        persistent: Whether kernels get persistent forms too.
+
+    Raises:
+        InputError: the device is no NVIDIA GPU.
+        DeviceError: cuda-bindings, the driver or the GPU is missing; the hint says what works without.
+    """
+    return gpu_session.open_gpu_session(
+        gpu_index(device), sm_count=sms, recorded=records, seed=seed,
+        builder=partial(build, options=CompileOptions(include=tuple(include)), persistent=persistent),
+    )  # fmt: skip
