@@ -28,8 +28,6 @@ NEXT, JUMP, END, BARRIER, WARP = range(5)
 _HINT = "the check on the CPU has only the usual instructions: check on a GPU with --device nvidia:0"
 _REASONS = {
     "wgmma": "the hardware reads its matrices at a time of its own, which no order of threads stands for",
-    "mbarrier": "it counts what copies of the hardware bring, which end at a time of their own",
-    "tcgen05": "its matrices are in a memory of tensor cores",
     "suq": "a surface has no format here",
 }
 """Why instructions are not run here, by their first words."""

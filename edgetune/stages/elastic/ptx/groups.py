@@ -11,7 +11,7 @@ begin when earlier ones have ended, or wait.
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,6 @@ class Blocks:
         self._alive[self.slot] = True
         self._alive_in_block = np.full(self._count, per_block)
         self._alive_count = total
-        self._arrived: dict[int, Array] = {}
         self.control = ControlWords(self, units) if launch.taking is not None else None
         self._waiting: list[Group] = []
         self._news = self._tired = False
@@ -192,9 +191,7 @@ class Blocks:
                      for value, each in zip(values, groups, strict=True)]
                 )  # fmt: skip
         threads = np.concatenate([each.threads for each in groups])
-        joined = Group(self, threads, registers, at, max(each.team for each in groups))
-        joined.barrier = groups[0].barrier
-        return joined
+        return Group(self, threads, registers, at, max(each.team for each in groups))
 
     def _part(self, group: Group, chosen: Array, at: int, team: int | None = None) -> Group:
         """Return a group of some threads of another one at an instruction."""
@@ -263,18 +260,8 @@ class Blocks:
 
     def _meets(self, group: Group, segment: Segment) -> bool:
         """Run an instruction at which threads meet if all are there; return whether they were."""
-        if segment.kind == WARP:
-            if group.size < self._alive_count and not self._complete(group, segment).all():
-                return False
-        else:
-            group.barrier = number, count, arrives = segment.meeting(group, group.registers)
-            if arrives:
-                self._arrived.setdefault(number, np.zeros(self._count, int))
-                self._news = True
-                self._arrived[number] += np.bincount(self.block[group.threads], minlength=self._count)
-                return True
-            if group.size < self._alive_count or count is not None:
-                return False
+        if group.size < self._alive_count and (segment.kind == BARRIER or not self._complete(group, segment).all()):
+            return False
         segment.run(group, group.registers)
         return True
 
@@ -291,37 +278,24 @@ class Blocks:
             return False
         self._waiting, self._news = [], False
         by_place: dict[int, list[Group]] = {}
-        by_barrier: dict[int, list[Group]] = {}
         for each in waiting:
-            if self._code.segments[each.at].kind == WARP:
-                by_place.setdefault(each.at, []).append(each)
-            else:
-                by_barrier.setdefault(each.barrier[0], []).append(each)
+            by_place.setdefault(each.at, []).append(each)
+        barriers = {at: by_place.pop(at) for at in [*by_place] if self._code.segments[at].kind == BARRIER}
         for at, groups in by_place.items():
             group = self._joined(groups)
             self._pass(group, self._complete(group, self._code.segments[at]))
-        for number, groups in by_barrier.items():
-            self._release_blocks(number, groups)
+        if barriers:
+            self._release_blocks(barriers)
         return len(self._ready) > before
 
-    def _release_blocks(self, number: int, groups: Sequence[Group]) -> None:
-        """Let the blocks go on of which so many threads have come to a barrier as it waits for."""
-        came = np.bincount(np.concatenate([self.block[each.threads] for each in groups]), minlength=self._count)
-        count = groups[0].barrier[1]
-        arrived = self._arrived.setdefault(number, np.zeros(self._count, int))
-        free = (came > 0) & ((came == self._alive_in_block) if count is None else (came + arrived >= count))
-        places: dict[int, list[Group]] = {}
-        for each in groups:
-            places.setdefault(each.at, []).append(each)
-        if count is None and len(places) > 1:
-            seen = np.zeros(self._count, int)
-            for alike in places.values():
-                here = np.concatenate([self.block[each.threads] for each in alike])
-                seen += np.bincount(here, minlength=self._count) > 0
-            if (free & (seen > 1)).any():
-                line = self._code.segments[max(places)].line
-                raise StoppedError("mismatched-barrier", "threads of a block wait at different barriers", line)
-        arrived[free] = 0
+    def _release_blocks(self, places: Mapping[int, Sequence[Group]]) -> None:
+        """Let the blocks go on of which all threads have come to a barrier; ``places``: where they wait."""
+        blocks = {at: [self.block[each.threads] for each in alike] for at, alike in places.items()}
+        came = [np.bincount(np.concatenate(each), minlength=self._count) for each in blocks.values()]
+        free = (sum(came) == self._alive_in_block) & (self._alive_in_block > 0)
+        if (free & (sum(each > 0 for each in came) > 1)).any():
+            line = self._code.segments[max(places)].line
+            raise StoppedError("mismatched-barrier", "threads of a block wait at different barriers", line)
         for at, alike in places.items():
             joins = self._code.segments[at].computes
             for group in [self._joined(alike)] if joins else alike:
@@ -332,11 +306,8 @@ class Blocks:
         if not free.any():
             self._waiting.append(group)
             return
-        barrier = group.barrier
         if not free.all():
-            rest = self._part(group, np.flatnonzero(~free), group.at)
-            rest.barrier = barrier
-            self._waiting.append(rest)
+            self._waiting.append(self._part(group, np.flatnonzero(~free), group.at))
             group = self._part(group, np.flatnonzero(free), group.at)
         self._code.segments[group.at].run(group, group.registers)
         group.at += 1

@@ -17,9 +17,7 @@ from edgetune.stages.elastic.ptx.operands import CARRY, Operands, parts
 from edgetune.stages.elastic.ptx.parse import Instruction
 from edgetune.stages.elastic.ptx.transfers import TRANSFERS
 
-_NOTHING = frozenset(
-    {"bra", "membar", "fence", "prefetch", "prefetchu", "nanosleep", "pmevent", "discard", "applypriority"}
-)
+_NOTHING = frozenset({"bra", "membar", "fence", "prefetch", "prefetchu", "nanosleep"})
 """Words of instructions that compute nothing here; branches are those to the next instruction."""
 
 
@@ -184,39 +182,6 @@ def _dot(of: Operands, each: Instruction) -> None:
     of.put(each, "s32" if "s32" in (a, b) else "u32", compute, [first, second, of.read(each.operands[3], "s32")])
 
 
-_BY_PLACES: dict[str, Callable[..., Any]] = {
-    "vadd": np.add, "vsub": np.subtract, "vmin": np.minimum, "vmax": np.maximum,
-    "vavrg": lambda a, b: (a + b + 1) >> 1, "vabsdiff": lambda a, b: np.abs(a - b),
-}  # fmt: skip
-
-
-def _small_integers(of: Operands, each: Instruction) -> None:
-    """Write ``vadd4``, ``vabsdiff2`` and the like, of the bytes or halves of registers."""
-    words = [word for word in each.op[1:] if word not in ("sat", "add")]
-    size_bytes = 4 // int(each.op[0][-1])
-    if len(words) != 3 or any("." in operand for operand in each.operands):
-        raise KeyError(each.name)
-    kinds = [np.dtype(f"{DTYPES[word].kind}{size_bytes}") for word in words]
-    operation = _BY_PLACES[each.op[0][:-1]]
-    compute = partial(_of_places, operation=operation, kinds=kinds, limits="sat" in each.op, adds="add" in each.op)
-    of.put(each, "u32", compute, of.operands(each, "u32"))
-
-
-def _of_places(
-    a: Array, b: Array, c: Array, *, operation: Callable[..., Any], kinds: list[np.dtype[Any]], limits: bool, adds: bool
-) -> Array:
-    to, *given = kinds
-    left, right = (
-        np.ascontiguousarray(each).view(kind).reshape(len(each), -1).astype(np.int64)
-        for each, kind in zip((a, b), given, strict=True)
-    )
-    found = operation(left, right)
-    found = arithmetic.limited(found, to) if limits else found.astype(to)
-    if adds:
-        return np.asarray((c + found.astype(np.int64).sum(axis=-1)).astype(np.uint32))
-    return np.ascontiguousarray(found).view(np.uint32).reshape(-1)
-
-
 def _setp(of: Operands, each: Instruction) -> None:
     """Write a comparison into a predicate, or as a number (``set``), alone or with another predicate."""
     words = each.op[2:-1] if each.op[0] == "setp" else each.op[2:-2]
@@ -331,11 +296,6 @@ def _joined(dtype: np.dtype[Any], *values: Array) -> Array:
     return found
 
 
-def _active(of: Operands, each: Instruction) -> None:
-    """Write which lanes of the warp run an instruction at once, which depends on the order."""
-    of.effect(lambda threads: [threads.bits(np.ones(1, bool))], [], [(each.operands[0], "b32")])
-
-
 def _trap(of: Operands, _: Instruction) -> None:
     def stop(_: Any) -> None:
         raise StoppedError("crash", "trap")
@@ -348,8 +308,7 @@ _MAKERS: dict[str, Callable[[Operands, Instruction], None]] = {
     "subc": _extended, "shl": _shift, "shr": _shift,
     "lop3": _lop3, "dp4a": _dot, "dp2a": _dot,
     "setp": _setp, "set": _setp, "cvt": _cvt, "mov": _mov,
-    "trap": _trap, "activemask": _active,
+    "trap": _trap,
     **dict.fromkeys(_TABLE, _by_table),
-    **{f"{name}{places}": _small_integers for name in _BY_PLACES for places in (2, 4)},
 }  # fmt: skip
 """By the first word of the instruction; all others are plain arithmetic."""

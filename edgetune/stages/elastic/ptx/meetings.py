@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.errors import InputError
+from edgetune.stages.elastic.ptx.control_flow import waits_for_block
 from edgetune.stages.elastic.ptx.formats import DTYPES, Array
 from edgetune.stages.elastic.ptx.memory import AT_ONCE
 from edgetune.stages.elastic.ptx.operands import Operands
@@ -22,31 +22,16 @@ _ALL = 0xFFFFFFFF
 def meeting(of: Operands, each: Instruction) -> str:
     """Return the expression of what an instruction waits for.
 
-    Lanes of the warp, as the bits of a number; or the number of a barrier, so many threads of the block (``None``: all
-    of them), and whether threads only say that they have come.
+    Lanes of the warp, as the bits of a number; ``None``: all threads of the block.
     """
     if each.op[0] in PRODUCTS:
         return of.bind(np.array([_ALL], np.uint32))
-    if each.op[0] not in ("bar", "barrier") or "warp" in each.op:
-        return of.read(each.operands[-1], "u32")
-    operands = each.operands
-    if "red" in each.op:
-        operands = each.operands[1:-1]
-    values = [of.read(operand, "u32") for operand in operands]
-    return f"{of.bind(partial(_barrier, 'arrive' in each.op))}({', '.join(values)})"
-
-
-def _barrier(arrives: bool, number: Array, count: Array | None = None) -> tuple[int, int | None, bool]:
-    for value in (number, count):
-        if value is not None and (value != value[0]).any():
-            message = "threads of one warp come to barriers of different numbers or counts"
-            raise InputError(message, "check the kernel on a GPU with --device nvidia:0")
-    return int(number[0]), None if count is None else int(count[0]), arrives
+    return "None" if waits_for_block(each) else of.read(each.operands[-1], "u32")
 
 
 def _at_barrier(of: Operands, each: Instruction) -> None:
     """Write what a barrier does once all threads that it waits for are there."""
-    if set(each.op[1:]) - {"sync", "arrive", "red", "cta", "aligned", "popc", "and", "or", "pred", "u32", "warp"}:
+    if set(each.op[1:]) - {"sync", "red", "cta", "aligned", "popc", "and", "or", "pred", "u32", "warp"}:
         raise KeyError(each.name)
     if "red" in each.op:
         way = next(word for word in each.op if word in ("popc", "and", "or"))
@@ -124,19 +109,8 @@ def _reduced(operation: np.ufunc, start: int, threads: Any, value: Array, named:
     return [operation.reduce(values, axis=1, dtype=value.dtype, initial=start, where=there)]
 
 
-def _elect(of: Operands, each: Instruction) -> None:
-    target, _, chosen = each.operands[0].partition("|")
-    of.effect(_elected, [of.read(each.operands[1], "u32")], [(target, "b32"), (chosen, "pred")])
-
-
-def _elected(threads: Any, named: Array) -> list[Array]:
-    members = (threads.bits(np.ones(1, bool)) & named).astype(np.int64)
-    lowest = np.log2(members & -members).astype(np.uint32)
-    return [lowest, lowest == threads.lane]
-
-
 MEETINGS: dict[str, Callable[[Operands, Instruction], None]] = {
     "bar": _at_barrier, "barrier": _at_barrier, "shfl": _shuffle, "vote": _vote, "match": _match, "redux": _reduce,
-    "elect": _elect, **PRODUCTS,
+    **PRODUCTS,
 }  # fmt: skip
 """By the first word of the instruction."""

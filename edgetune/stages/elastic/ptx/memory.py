@@ -324,13 +324,6 @@ class Memory:
                 rest.append((threads[~now], to[~now], start[~now], count[~now], size_bytes))
         self.copies = rest
 
-    def within(self, space: str, address: Array) -> Array:
-        """Return whether generic addresses are in a state space."""
-        begin, end = {"shared": (self._window, self._local), "local": (self._local, self._total)}.get(
-            space, (0, self._size)
-        )
-        return (address >= begin) & (address < end)
-
     def text(self, at: int) -> str:
         """Return the text that begins at an address of the first copy."""
         raw = self._bytes[at : at + _GAP].tobytes()

@@ -38,12 +38,11 @@ _ALONG: dict[str, Callable[[int, Any], Any]] = {
 }
 SPECIAL: dict[str, Callable[[Any], Any]] = {
     **{f"{name}.{axis}": partial(compute, i) for name, compute in _ALONG.items() for i, axis in enumerate("xyz")},
-    "laneid": _lane, "warpid": lambda of: of.thread // WARP_THREADS,
-    "nwarpid": lambda of: -(-math.prod(of.launch.block) // WARP_THREADS),
+    "laneid": _lane,
     "lanemask_eq": _bit, "lanemask_lt": lambda of: _bit(of) - np.uint32(1), "lanemask_ge": lambda of: -_bit(of),
     "lanemask_le": lambda of: _bit(of) * np.uint32(2) - np.uint32(1),
     "lanemask_gt": lambda of: -(_bit(of) * np.uint32(2)),
-    "smid": lambda of: of.number % _MULTIPROCESSORS, "nsmid": lambda _: _MULTIPROCESSORS, "gridid": lambda _: 0,
+    "smid": lambda of: of.number % _MULTIPROCESSORS,
     "dynamic_smem_size": lambda of: of.launch.dynamic_shared_bytes,
     "total_smem_size": lambda of: of.memory.limit["shared"],
 }  # fmt: skip
@@ -59,15 +58,13 @@ class Group:
         registers: Values of those that are read later.
         at: Number of the segment of instructions.
         team: Their team.
-        barrier: Number of the barrier at which they wait, threads for which it waits, and whether they only arrive.
     """
 
-    __slots__ = ("_kept", "at", "barrier", "blocks", "memory", "registers", "size", "team", "threads")
+    __slots__ = ("_kept", "at", "blocks", "memory", "registers", "size", "team", "threads")
 
     def __init__(self, blocks: Any, threads: Array, registers: list[Any], at: int, team: int) -> None:
         self.blocks, self.threads, self.registers, self.at, self.team = blocks, threads, registers, at, team
         self.memory, self.size = blocks.memory, len(threads)
-        self.barrier: tuple[int, int | None, bool] = (0, None, False)
         self._kept: dict[str, Array] = {}
 
     def only(self, chosen: Array) -> Group:

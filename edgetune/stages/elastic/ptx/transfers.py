@@ -154,14 +154,6 @@ def _generic(space: str, sign: int, dtype: np.dtype[Any], threads: Any, address:
     return [(address + sign * threads.base(space)).astype(dtype)]
 
 
-def _isspacep(of: Operands, each: Instruction) -> None:
-    of.effect(partial(_within, each.op[1]), [of.read(each.operands[1], "u64")], [(each.operands[0], "pred")])
-
-
-def _within(space: str, threads: Any, address: Array) -> list[Array]:
-    return [threads.memory.within(space, address.astype(np.int64))]
-
-
 def _ld(of: Operands, each: Instruction) -> None:
     kind, space = each.op[-1], _space(of, each, each.operands[1])
     targets = parts(each.operands[0])
@@ -292,7 +284,7 @@ def _failed(threads: Any, address: Array) -> None:
 
 
 TRANSFERS: dict[str, Callable[[Operands, Instruction], None]] = {
-    "cvta": _cvta, "isspacep": _isspacep, "ld": _ld, "ldu": _ld, "st": _st, "cp": _cp, "atom": _atom, "red": _atom,
+    "cvta": _cvta, "ld": _ld, "ldu": _ld, "st": _st, "cp": _cp, "atom": _atom, "red": _atom,
     "call": _call, **TEXTURES,
 }  # fmt: skip
 """By the first word of the instruction."""
