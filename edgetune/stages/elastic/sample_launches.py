@@ -14,8 +14,7 @@ template is named as it is launched, ``k<float, 16>``, or by its copy, ``k_float
 
 Of a kernel without a launch one is guessed: arrays of small numbers, of a size that the guess states.
 
-A texture is a number, e.g. ``uint64:1``: on the CPU what it holds is made of the number and the coordinates. A surface
-is ``surface[BYTES]``, ``surface[ROWSxBYTES]`` or ``surface[LAYERSxROWSxBYTES]``, BYTES of a row.
+A texture is a number, e.g. ``uint64:1``: on the CPU what it holds is made of the number and the coordinates.
 
 Physical launches of kernels to run on the CPU, the order in which their blocks and threads run, and the outcome.
 """
@@ -53,7 +52,6 @@ _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?::({_NUMBER}))?")
 _OF_C = {"int": "int32 for C's int, int64 for long", "uint": "uint32 for C's unsigned int, uint64 for unsigned long",
          "long": "int64", "ulong": "uint64", "float": "float32 for C's float, float64 for double"}  # fmt: skip
 """Names of C that mean another size to numpy."""
-_DIMENSIONS = 3
 HINT = (
     "write e.g. `// launch saxpy grid=6 block=256 y=float32[1500] x=float32[1500] a=float32:0.5 n=int32:1500`, "
     "arguments in the order of the parameters; see `edgetune help kernels`"
@@ -176,12 +174,6 @@ def _value(text: str) -> bytes:
 
 def _filled(memory: re.Match[str], random: np.random.Generator) -> Array:
     sizes = tuple(int(size) for size in memory["shape"].split("x"))
-    if memory["type"] == "surface":
-        if len(sizes) > _DIMENSIONS:
-            raise ValueError(f"a surface has bytes, rows and layers, and {memory['shape']} are {len(sizes)} sizes")
-        layers, rows, size = (1, 1, *sizes)[-_DIMENSIONS:]
-        head = np.array([size, rows, layers, 0], "<u4").view(np.uint8)  # as ptx/textures.py reads it
-        return np.concatenate([head, random.integers(0, 100, layers * rows * size, np.uint8)])
     dtype, count = _type(memory["type"])
     shape = (*sizes, *[count] * (count > 1))
     fill = memory["fill"]

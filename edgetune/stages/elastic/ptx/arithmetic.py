@@ -235,35 +235,8 @@ def inserted(a: Array, b: Array, start: Array, length: Array) -> Array:
     return np.asarray(((b & ~mask) | (moved & mask)).astype(b.dtype))
 
 
-def nth_set(mask: Array, base: Array, offset: Array) -> Array:
-    """Return the places of bits that are set: the first, second ... from one on up or, below 0, down (``fns``).
-
-    Offset 0 means the bit there; where there is none, all bits are set.
-    """
-    place, base, offset = np.arange(32), base[:, None], offset[:, None]
-    up = offset >= 0
-    held = (mask[:, None] >> place.astype(np.uint32) & np.uint32(1)).astype(bool)
-    held = held & np.where(up, place >= base, place <= base) & ((offset != 0) | (place == base))
-    count = np.where(up, np.cumsum(held, axis=1), np.cumsum(held[:, ::-1], axis=1)[:, ::-1])
-    wanted = held & (count == np.maximum(np.abs(offset), 1))
-    return np.where(wanted.any(axis=1), wanted.argmax(axis=1), 0xFFFFFFFF).astype(np.uint32)
-
-
-_PERMUTATIONS: dict[str, Callable[[int], tuple[int, ...]]] = {
-    "f4e": lambda k: (k, k + 1, k + 2, k + 3), "b4e": lambda k: (k, (k + 7) % 8, (k + 6) % 8, (k + 5) % 8),
-    "rc8": lambda k: (k, k, k, k), "ecl": lambda k: tuple(max(k, i) for i in range(4)),
-    "ecr": lambda k: tuple(min(k, i) for i in range(4)),
-    "rc16": lambda k: (2 * (k % 2), 2 * (k % 2) + 1) * 2,
-}  # fmt: skip
-"""Bytes that the modes of ``prmt`` choose, by the lowest bits of the selector."""
-
-
-def permuted(a: Array, b: Array, selector: Array, mode: str = "") -> Array:
-    """Return four bytes chosen from eight by the digits of a selector, or by it in a mode (``prmt``)."""
-    selector = np.asarray(selector, np.uint32)
-    if mode:
-        table = [sum(one % 8 << 4 * i for i, one in enumerate(_PERMUTATIONS[mode](k))) for k in range(4)]
-        selector = np.array(table, np.uint32)[selector & np.uint32(3)]
+def permuted(a: Array, b: Array, selector: Array) -> Array:
+    """Return four bytes chosen from eight by the digits of a selector (``prmt``)."""
     both = (b.astype(np.uint64) << np.uint64(32)) | a.astype(np.uint64)
     found = np.zeros(np.broadcast_shapes(a.shape, b.shape, np.shape(selector)), np.uint32)
     for place in range(4):

@@ -28,7 +28,7 @@ NEXT, JUMP, END, BARRIER, WARP = range(5)
 _HINT = "the check on the CPU has only the usual instructions: check on a GPU with --device nvidia:0"
 _REASONS = {
     "wgmma": "the hardware reads its matrices at a time of its own, which no order of threads stands for",
-    "suq": "a surface has no format here",
+    **dict.fromkeys(("suld", "sust", "sured", "suq"), "surfaces are not modelled"),
 }
 """Why instructions are not run here, by their first words."""
 _FILE = "<ptx>"

@@ -143,7 +143,7 @@ def _limit(op: Sequence[str]) -> Any:
 _NONE = np.zeros(1, np.uint32)
 _TABLE: dict[str, Callable[[Sequence[str]], tuple[str, Callable[..., Any], list[str]]]] = {
     "shf": lambda op: ("b32", partial(arithmetic.funnel, left=op[1] == "l", wrap=op[2] == "wrap"), ["b32"] * 3),
-    "prmt": lambda op: ("b32", partial(arithmetic.permuted, mode=op[-1].replace("b32", "")), ["b32"] * 3),
+    "prmt": lambda _: ("b32", arithmetic.permuted, ["b32"] * 3),
     "bfind": lambda op: ("u32", partial(arithmetic.highest_bit, as_shift="shiftamt" in op), [op[-1]]),
     "bfe": lambda op: (op[-1], arithmetic.field, [op[-1], "u32", "u32"]),
     "bfi": lambda op: (op[-1], arithmetic.inserted, [op[-1], op[-1], "u32", "u32"]),
@@ -153,7 +153,6 @@ _TABLE: dict[str, Callable[[Sequence[str]], tuple[str, Callable[..., Any], list[
     "szext": lambda op: (
         op[-1], lambda value, size: arithmetic.field(value, _NONE, size & _limit(op)), [op[-1], "u32"]
     ),
-    "fns": lambda _: ("b32", arithmetic.nth_set, ["u32", "s32", "s32"]),
     "selp": lambda op: (op[-1], lambda a, b, held: np.where(held, a, b), [op[-1], op[-1], "pred"]),
     "slct": lambda op: (op[-2], lambda a, b, by: np.where(by >= 0, a, b), [op[-2], op[-2], op[-1]]),
     "testp": lambda op: ("pred", arithmetic.PROPERTIES[op[1]], [op[-1]]),

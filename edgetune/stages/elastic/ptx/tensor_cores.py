@@ -6,7 +6,7 @@
 
 The order of additions in the hardware is not published; here the sum is exact to float64 and rounded once, so that bits
 may differ from a GPU, in original and form alike. Which lane holds which element: NVIDIA, "PTX ISA", sections on matrix
-fragments for ``mma``, and on ``ldmatrix``, ``stmatrix`` and ``movmatrix``.
+fragments for ``mma``, and on ``ldmatrix``.
 """
 
 import re
@@ -183,38 +183,6 @@ def _loaded(threads: Any, address: Array, *, space: str, count: int, turns: bool
     return list(answer)
 
 
-def _store_matrices(of: Operands, each: Instruction) -> None:
-    """Write a store of matrices to shared memory (``stmatrix``)."""
-    if not set(each.op[1:]) <= _LOADS:
-        raise KeyError(each.name)
-    values, space = [of.read(one, "u32") for one in parts(each.operands[1])], "shared" if "shared" in each.op else ""
-    of.effect(partial(_stored, space=space, turns="trans" in each.op), [of.address(each.operands[0]), *values])
-
-
-def _stored(threads: Any, address: Array, *values: Array, space: str, turns: bool) -> None:
-    at = _rows(threads, space, address, len(values), "a write")
-    words = np.stack([threads.full(value)[threads.warps()] for value in values], axis=1)
-    matrix = np.zeros((*words.shape[:2], 8, 8), np.uint16)
-    matrix[:, :, _GROUP, 2 * _PLACE] = words & np.uint32(0xFFFF)
-    matrix[:, :, _GROUP, 2 * _PLACE + 1] = words >> np.uint32(16)
-    matrix = matrix.transpose(0, 1, 3, 2) if turns else matrix
-    threads.memory.store((at[..., None] + 2 * np.arange(8)).ravel(), matrix.ravel())
-
-
-def _move_matrix(of: Operands, each: Instruction) -> None:
-    of.effect(_transposed, [of.read(each.operands[1], "u32")], [(each.operands[0], "u32")])
-
-
-def _transposed(threads: Any, value: Array) -> list[Array]:
-    warps = threads.warps()
-    words = threads.full(value)[warps]
-    matrix = np.zeros((len(words), 8, 8), np.uint32)
-    matrix[:, _GROUP, 2 * _PLACE], matrix[:, _GROUP, 2 * _PLACE + 1] = words & 0xFFFF, words >> 16
-    found = np.zeros(threads.size, np.uint32)
-    found[warps] = matrix[:, 2 * _PLACE, _GROUP] | matrix[:, 2 * _PLACE + 1, _GROUP] << np.uint32(16)
-    return [found]
-
-
 def _fragments(of: Operands, each: Instruction) -> None:
     """Write ``wmma``: a load, product or store of fragments."""
     shape = next(word for word in each.op if _SHAPE.fullmatch(word))
@@ -272,7 +240,6 @@ def _fragment_moved(
 
 
 PRODUCTS: dict[str, Callable[[Operands, Instruction], None]] = {
-    "mma": _product, "ldmatrix": _load_matrices, "stmatrix": _store_matrices, "movmatrix": _move_matrix,
-    "wmma": _fragments,
+    "mma": _product, "ldmatrix": _load_matrices, "wmma": _fragments,
 }  # fmt: skip
 """By the first word of the instruction."""
