@@ -8,7 +8,7 @@ correctly rounded sums", IEEE Trans. Computers 57 (2008). The same source has th
 Instructions, their rounding and their types: NVIDIA, "PTX ISA", chapters 5 (types) and 9 (instructions).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -264,17 +264,19 @@ def funnel(low: Array, high: Array, by: Array, left: bool, wrap: bool) -> Array:
     return np.asarray((moved & np.uint64(0xFFFFFFFF)).astype(np.uint32))
 
 
-def dot_product(a: Array, b: Array, c: Array, by: int, start: int) -> Array:
+def dot_product(a: Array, b: Array, c: Array, *, dtypes: Sequence[Any], by: int, start: int) -> Array:
     """Return c with the products of small integers added (``dp4a``; of half of the second operand in ``dp2a``).
 
     Args:
-        a: Elements of all threads.
-        b: Four for each thread.
+        a: Elements of all threads, 32 bits for each thread.
+        b: Likewise: four for each thread.
         c: 32 bits.
+        dtypes: Of the elements of a and b.
         by: Elements of a for each thread.
         start: The first element of b.
     """
-    products = a.reshape(-1, by).astype(np.int64) * b.reshape(-1, 4)[:, start : start + by].astype(np.int64)
+    left, right = a.view(dtypes[0]).reshape(-1, by), b.view(dtypes[1]).reshape(-1, 4)[:, start : start + by]
+    products = left.astype(np.int64) * right.astype(np.int64)
     return np.asarray((c.astype(np.int64) + products.sum(axis=-1)).astype(c.dtype))
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from edgetune.errors import InputError
+from edgetune.stages.elastic.ptx.effects import MEETINGS, meeting
 from edgetune.stages.elastic.ptx.formats import DTYPES
-from edgetune.stages.elastic.ptx.instructions import write
-from edgetune.stages.elastic.ptx.meetings import MEETINGS, meeting
+from edgetune.stages.elastic.ptx.instructions import rule_of
 from edgetune.stages.elastic.ptx.memory import Layout
 from edgetune.stages.elastic.ptx.operands import Operands, Statements
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
@@ -117,7 +117,7 @@ def decoded(entry: Entry, placed: Layout, name: str) -> Code:
     if unknown := {kind for kind in entry.registers.values() if kind not in DTYPES}:
         message = f"{name}:{entry.line}: the interpreter does not know registers of type {', '.join(sorted(unknown))}"
         raise UnknownInstructionError(message, _HINT)
-    of = Operands(entry, placed.symbols, placed.own)
+    of = Operands(entry, placed.symbols)
     drafts, starts = _drafts(of, entry, name)
     live = _live(drafts, starts)
     source, lines = _source(of, drafts)
@@ -171,7 +171,7 @@ def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[i
                 elif of.now.lines:
                     keep(NEXT, each)
                 waits, of.now, asks = meeting(of, each), Statements(), of.now
-                MEETINGS[each.op[0]](of, each)
+                of.perform(rule_of(each))
                 keep(kind, each, asks=asks, waits=waits)
                 leaders.add(number + 1)
             elif kind in (JUMP, END):
@@ -179,7 +179,7 @@ def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[i
                 leaders.add(number + 1)
             else:
                 of.guard = guard
-                write(of, each)
+                of.perform(rule_of(each))
         except (KeyError, IndexError, ValueError):
             raise unknown_instruction(each, name) from None
     of.leave(len(code))

@@ -29,7 +29,7 @@ import math
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -41,64 +41,42 @@ from edgetune.stages.elastic.ptx.decode import Code, decoded, unknown_instructio
 from edgetune.stages.elastic.ptx.formats import Array
 from edgetune.stages.elastic.ptx.groups import Blocks
 from edgetune.stages.elastic.ptx.memory import Layout, Memory, StoppedError, Unit, layout
-from edgetune.stages.elastic.ptx.parse import MOST_STATEMENTS, Entry, Instruction, Module, parse
+from edgetune.stages.elastic.ptx.parse import MOST_STATEMENTS, Entry, Module, parse
 from edgetune.stages.elastic.sample_launches import LIMIT_S, Buffers, CpuLaunch, CpuResult, ExecutionOrder, Sequenced
 
-_FUNCTION = re.compile(
-    r"\.func\s*(?:\((?P<results>[^)]*)\)\s*)?(?P<name>[\w$]+)\s*(?:\((?P<parameters>[^)]*)\))?[^{;(]*(?P<body>\{.*?\n\})",
-    re.DOTALL,
-)
 _WORD = re.compile(r"[%\w$@]+")
-_CALL_WORDS = re.compile(r"[\w$]+")
 
 
 def with_functions(module: Module, entry: Entry) -> Entry:
     """Return a kernel with the bodies of the functions that it calls."""
     if not any(each.op[0] == "call" for each in entry.instructions):
         return entry
-    functions = _functions(module.text)
     code = [*entry.instructions, replace(entry.instructions[-1], op=("ret",), operands=(), guard=None)]
     made = replace(
-        entry,
-        instructions=code,
-        registers=dict(entry.registers),
-        labels=dict(entry.labels),
+        entry, instructions=code, registers=dict(entry.registers), labels=dict(entry.labels),
         variables=[*entry.variables],
-    )
+    )  # fmt: skip
     within: dict[int, tuple[str, ...]] = {}
     at = 0
     while at < len(code):
         each, chain = code[at], within.get(at, ())
-        name, actual = _called(each)
-        if name in functions and name not in chain and len(code) < MOST_STATEMENTS:
+        names = [one for one in each.operands if not one.startswith("(")]
+        name = names[0] if each.op[0] == "call" else ""
+        if name in module.functions and name not in chain and len(code) < MOST_STATEMENTS:
             start, number = len(code), f"{name}@{at}"
             code[at] = replace(each, op=("bra",), operands=(f"$in@{number}",))
             made.labels |= {f"$in@{number}": start, f"$out@{number}": at + 1}
-            _append(made, functions[name], actual, number)
+            actual = _WORD.findall(" ".join(one for one in each.operands if one.startswith("(")))
+            _append(made, module.functions[name], actual, number)
             within |= dict.fromkeys(range(start, len(code)), (*chain, name))
         at += 1
+    own = {each.name for each in made.variables if each.space == "param"}  # of called functions: of each thread
+    code[:] = [
+        replace(each, op=(each.op[0], "local", *each.op[2:]))
+        if each.op[1:2] == ("param",) and own.intersection(_WORD.findall(" ".join(each.operands))) else each
+        for each in code
+    ]  # fmt: skip
     return made
-
-
-def _called(each: Instruction) -> tuple[str, list[str]]:
-    """Return the function that an instruction calls, and the variables of its results and parameters."""
-    if each.op[0] != "call":
-        return "", []
-    names = [one for one in each.operands if not one.startswith("(")]
-    return names[0], _CALL_WORDS.findall(" ".join(one for one in each.operands if one.startswith("(")))
-
-
-def _functions(text: str) -> Mapping[str, Entry]:
-    """Return the functions of a text as kernels whose first parameters are their results."""
-    found = {}
-    for each in _FUNCTION.finditer(text):
-        parameters = ", ".join(filter(None, ((each[part] or "").strip() for part in ("results", "parameters"))))
-        lines = "\n" * text.count("\n", 0, each.start("body"))
-        kernel = f".version 8.0{lines}.entry {each['name']}({parameters}) {each['body']}"
-        found[each["name"]] = parse(kernel.replace(f"({parameters})", f"({' '.join(parameters.split())})"), "").entries[
-            0
-        ]
-    return found
 
 
 def _append(made: Entry, function: Entry, actual: list[str], number: str) -> None:

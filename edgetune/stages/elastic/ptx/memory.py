@@ -61,13 +61,11 @@ class Layout:
         symbols: Address of each in its own state space.
         shared_bytes: Of a block, besides what a launch adds.
         local_bytes: Of a thread.
-        own: Parameters of called functions, which are in local memory.
     """
 
     symbols: Mapping[str, int]
     shared_bytes: int
     local_bytes: int
-    own: frozenset[str]
 
 
 def layout(module: Module, entry: Entry) -> Layout:
@@ -82,8 +80,7 @@ def layout(module: Module, entry: Entry) -> Layout:
     for each in entry.variables:
         if each.space in ("local", "param") and each.size_bytes >= getattr(largest.get(each.name), "size_bytes", 0):
             largest[each.name] = each
-    own = frozenset(each.name for each in largest.values() if each.space == "param")
-    return Layout(symbols, _placed(shared, symbols), _placed([*largest.values()], symbols), own)
+    return Layout(symbols, _placed(shared, symbols), _placed([*largest.values()], symbols))
 
 
 def _outside(module: Module) -> Mapping[str, int]:

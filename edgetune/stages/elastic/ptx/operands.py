@@ -80,13 +80,32 @@ class Region:
     written: set[int] = field(default_factory=set)
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What an instruction computes or does.
+
+    Args:
+        operands: Those that count: the first is written, if there are results, to registers of a vector or with ``|``
+            between them; the others are read.
+        results: Types of the results; of a vector the one of all.
+        compute: From values of operands to the result, or to as many as registers are written; ``None`` is a copy.
+        reads: Types of operands that are read; of a vector the one of each register, ``[]`` of an address.
+        acts: Whether it does more than compute: it gets the threads first, and returns a sequence of results.
+    """
+
+    operands: Sequence[str]
+    results: Sequence[str]
+    compute: Operation | None
+    reads: Sequence[str]
+    acts: bool = False
+
+
 class Operands:
     """Writes statements on the registers and symbols of a kernel.
 
     Args:
         entry: The kernel.
         symbols: Address of each variable and parameter in its state space.
-        own: Of these the variables that each thread has for itself.
 
     Attributes:
         names: What the statements use besides their own variables.
@@ -96,8 +115,8 @@ class Operands:
         regions: Those that it is in, the innermost last.
     """
 
-    def __init__(self, entry: Entry, symbols: Mapping[str, int], own: frozenset[str] = frozenset()) -> None:
-        self._symbols, self._own = symbols, own
+    def __init__(self, entry: Entry, symbols: Mapping[str, int]) -> None:
+        self._symbols = symbols
         self._numbers = {name: number for number, name in enumerate([*entry.registers, CARRY])}
         self.types = _types(entry)
         self.names: dict[str, Any] = {"where": np.where, "guarded": guarded}
@@ -125,11 +144,6 @@ class Operands:
         self._count += 1
         self.now.lines.append((f"v{self._count} = {expression}", self.at))
         return f"v{self._count}"
-
-    def is_own(self, operand: str) -> bool:
-        """Return whether an address is in a variable that each thread has for itself."""
-        found = _ADDRESS.fullmatch(operand)
-        return found is not None and found[1] in self._own
 
     def read(self, operand: str, kind: str) -> str:
         """Return the expression of an operand as values of a type."""
@@ -209,15 +223,35 @@ class Operands:
             region.written.add(number)
         self.now.known[number] = {dtype: self.let(expression)}
 
-    def put(self, each: Instruction, kind: str, compute: Operation, reads: Sequence[str]) -> None:
-        """Write the result of an operation on some operands to the first one, as a type."""
-        self.write(each.operands[0], kind, f"{self.bind(compute)}({', '.join(reads)})")
+    def perform(self, rule: Rule | None) -> None:
+        """Write what an instruction does.
 
-    def operands(self, each: Instruction, kind: str) -> list[str]:
-        """Return the expressions of all operands behind the first."""
-        return [self.read(operand, kind) for operand in each.operands[1:]]
+        Raises:
+            KeyError: an operand is not known here; likewise IndexError and ValueError.
+        """
+        if rule is None:
+            return None
+        writes, operands = list[tuple[str, str]](), rule.operands
+        if rule.results:
+            first, *operands = operands
+            vector = first.startswith("{")
+            targets = parts(first) if vector else first.split("|")
+            writes = [*zip(targets, [*rule.results] * (len(targets) if vector else 1), strict=False)]
+        reads = [self.address(one) if kind == "[]" else self.read(one, kind)
+                 for operand, kind in zip(operands, rule.reads, strict=True)
+                 for one in (parts(operand) if operand.startswith("{") else [operand])]  # fmt: skip
+        if rule.acts and rule.compute is not None:
+            self._effect(rule.compute, reads, writes)
+            return
+        value = reads[0] if rule.compute is None else f"{self.bind(rule.compute)}({', '.join(reads)})"
+        if len(writes) == 1:
+            self.write(*writes[0], value)
+            return
+        value = self.let(value)
+        for place, (target, kind) in enumerate(writes):
+            self.write(target, kind, f"{value}[{place}]")
 
-    def effect(self, run: Operation, reads: Sequence[str], writes: Sequence[tuple[str, str]] = ()) -> None:
+    def _effect(self, run: Operation, reads: Sequence[str], writes: Sequence[tuple[str, str]]) -> None:
         """Have threads do more than compute: what they do gets them first, and returns a value for each write.
 
         Args:
@@ -225,7 +259,7 @@ class Operands:
             reads: Expressions of operands.
             writes: Registers and types of the values.
         """
-        reads, guard = [*reads], self.guard
+        guard = self.guard
         if self.regions:
             held = self.regions[-1].held
             guard = held if guard is None else self.let(f"{guard} & {held}")

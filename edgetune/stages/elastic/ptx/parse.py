@@ -23,7 +23,7 @@ _ENTRY = re.compile(
     r"(?:\.(?:visible|weak|extern)\s+)*\.entry\s+(?P<name>[\w$]+)\s*(?:\((?P<parameters>[^)]*)\))?(?P<bounds>[^{;]*)\{"
 )
 _FUNCTION = re.compile(
-    r"(?:\.(?:visible|weak)\s+)*\.func\s*(?:\([^)]*\)\s*)?(?P<name>[\w$]+)\s*"
+    r"(?:\.(?:visible|weak)\s+)*\.func\s*(?:\((?P<results>[^)]*)\)\s*)?(?P<name>[\w$]+)\s*"
     r"(?:\((?P<parameters>[^)]*)\))?(?P<bounds>[^{;]*)\{"
 )
 _FILE = re.compile(r"^\s*\.file\s+(\d+)\s+\"([^\"\n]*)\"", re.MULTILINE)
@@ -101,7 +101,7 @@ class Entry:
     Args:
         name: Its symbol.
         bounds: Directives between parameters and body, e.g. ``.reqntid 128``.
-        parameters: In order.
+        parameters: In order; of a function behind its results.
         span: Offsets of its text, from its first directive to behind the closing brace.
         head: Offsets of its name, and of the place behind its last parameter.
         line: Of its name, from 1.
@@ -233,8 +233,9 @@ class _Reader:
         self._source: tuple[str, int] | None = None
         self._at, self._end = found.end(), end - 1
         inside = found.end("parameters") if found["parameters"] is not None else -1
+        given = f"{found.groupdict().get('results') or ''}, {found['parameters'] or ''}"
         self._entry = Entry(
-            found["name"], found["bounds"].strip(), tuple(variables_in(found["parameters"] or "")),
+            found["name"], found["bounds"].strip(), tuple(variables_in(given)),
             (found.start(), end), (found.start("name"), found.end("name"), inside), self._line(found.start("name")),
         )  # fmt: skip
         self._scopes: list[dict[str, str]] = []
