@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.stages.elastic.ptx.control_words import ControlWords
+from edgetune.stages.elastic.kernel import DONE_OFFSET_BYTES, QUOTA_OFFSET_BYTES
 from edgetune.stages.elastic.ptx.decode import BARRIER, END, JUMP, WARP, Code, Segment
 from edgetune.stages.elastic.ptx.formats import Array
 from edgetune.stages.elastic.ptx.memory import Memory, StoppedError, Unit
@@ -33,6 +33,59 @@ _TEAMS = 2
 """In each of two waves."""
 
 
+class ControlWords:
+    """The control words of persistent forms: which are changed here, and how blocks use them (see ``abi``)."""
+
+    def __init__(self, blocks: Any, units: Sequence[Unit]) -> None:
+        self._blocks = blocks
+        self._taking = [(launch.taking, math.prod(launch.grid), blocks.memory.words(launch.taking.control, copy))
+                        for copy, launch, _ in units if launch.taking is not None]  # fmt: skip
+        self._at = np.array([blocks.memory.place(launch.taking.control, copy) for copy, launch, _ in units
+                             if launch.taking is not None])  # fmt: skip
+        self._seen = np.zeros(len(blocks.block), np.int64)
+
+    def between_turns(self, random: np.random.Generator) -> None:
+        """Change quotas where that is asked for."""
+        for taking, physical, words in self._taking:
+            if taking.quota_changes and not random.integers(4):
+                words[QUOTA_OFFSET_BYTES // 4] = random.integers(taking.rank + physical + 2)
+
+    def _at_word(self, threads: Any, places: Array, offset_bytes: int) -> Array:
+        """Return the places of the threads that access a control word."""
+        at = self._at[self._blocks.unit if len(self._at) == 1 else self._blocks.unit[threads.threads]]
+        return np.flatnonzero(threads.full(places == at + offset_bytes))
+
+    def loaded(self, threads: Any, places: Array, value: Array) -> None:
+        """Keep the quota that blocks have seen."""
+        there = self._at_word(threads, places, QUOTA_OFFSET_BYTES)
+        self._seen[self._blocks.block[threads.threads[there]]] = threads.full(value)[there]
+
+    def stored(self, threads: Any, places: Array) -> None:
+        """Check a write.
+
+        Raises:
+            StoppedError: it changes a counter, which only atomic operations may.
+        """
+        if any(self._at_word(threads, places, offset).size for offset in (0, DONE_OFFSET_BYTES)):
+            raise StoppedError("crash", "it changed a counter of logical blocks other than by an atomic operation")
+
+    def changed(self, threads: Any, places: Array) -> None:
+        """Check an atomic operation.
+
+        Raises:
+            StoppedError: a block takes a logical block that the quota which it saw since the last one forbids.
+        """
+        own = threads.threads[self._at_word(threads, places, 0)]
+        unit = self._blocks.unit if len(self._at) == 1 else self._blocks.unit[own]
+        rank = np.array([taking.rank for taking, *_ in self._taking])[unit] + self._blocks.number[own]
+        quota = self._seen[self._blocks.block[own]]
+        if (rank >= quota).any():
+            at = int(np.argmax(rank >= quota))
+            message = f"the block of rank {rank[at]} takes a logical block, and the quota that it saw is {quota[at]}"
+            raise StoppedError("crash", message)
+        self._seen[self._blocks.block[own]] = 0
+
+
 class Blocks:
     """Blocks that run at once.
 
@@ -46,6 +99,8 @@ class Blocks:
         unit: The launch of each thread.
         slot: Its place among the lanes of all warps.
         slots: Lanes of all warps.
+        bases: Index at which shared and local memory begin for each thread.
+        starts: Index at which all memory of each thread begins.
         control: Of persistent forms.
     """
 
@@ -76,13 +131,13 @@ class Blocks:
         self.unit = unit if len(units) > 1 else np.zeros(1, np.int64)
         grids = np.array([each.grid for _, each, _ in units])
         self.grid = grids[0] if (grids == grids[0]).all() else grids[self.unit].T
-        self._starts = memory.starts[[copy for copy, *_ in units]][self.unit]
+        self.starts = memory.starts[[copy for copy, *_ in units]][self.unit]
         warps = -(-per_block // WARP_THREADS)
         self.slot = self.block * warps * WARP_THREADS + self.thread
         self.slots = self._count * warps * WARP_THREADS
         self._team = self._teams(units, unit, per_block)
         memory.window(self._count, total)
-        self._bases = {"shared": memory.bases["shared"][self.block], "local": memory.bases["local"]}
+        self.bases = {"shared": memory.bases["shared"][self.block], "local": memory.bases["local"]}
         self._special: dict[str, Array] = {}
         self._ticks = 0
         self._alive = np.zeros(self.slots, bool)
@@ -120,11 +175,6 @@ class Blocks:
         if name not in self._special:
             self._special[name] = np.atleast_1d(np.asarray(SPECIAL[name](self))).astype(np.uint32)
         return self._special[name]
-
-    def base(self, space: str) -> Array:
-        """Return the index at which a state space begins for each thread."""
-        first: Array = self._bases.get(space, self._starts)
-        return first
 
     def run(self) -> None:
         """Run all threads to their end.

@@ -201,17 +201,14 @@ def _converted(source: str, target: str, words: frozenset[str], *values: Array) 
 
 def _mov(each: Instruction) -> Rule:
     """Return the rule of a copy, or of one between a register and the parts of it."""
-    kind, size_bytes, vectors = (
-        each.op[-1],
-        DTYPES[each.op[-1]].itemsize,
-        [one for one in each.operands if one.startswith("{")],
-    )
+    kind, vectors = each.op[-1], [one for one in each.operands if one.startswith("{")]
+    size_bits = DTYPES[kind].itemsize * 8
     if not vectors:
         return Rule(each.operands, (kind,), None, (kind,))
     if len(vectors) > 1:
         raise KeyError(each.name)
-    count, whole = len(parts(vectors[0])), f"u{size_bytes * 8}"
-    part, bits = f"u{size_bytes * 8 // count}", size_bytes * 8 // count
+    count, whole = len(parts(vectors[0])), f"u{size_bits}"
+    part, bits = f"u{size_bits // count}", size_bits // count
     if vectors[0] == each.operands[1]:
         return Rule(each.operands, (whole,), partial(_joined, DTYPES[whole], bits), (part,))
     return Rule(each.operands, (part,), partial(_parted, DTYPES[part], bits, count), (whole,))

@@ -230,7 +230,7 @@ class Operands:
             KeyError: an operand is not known here; likewise IndexError and ValueError.
         """
         if rule is None:
-            return None
+            return
         writes, operands = list[tuple[str, str]](), rule.operands
         if rule.results:
             first, *operands = operands
@@ -240,36 +240,24 @@ class Operands:
         reads = [self.address(one) if kind == "[]" else self.read(one, kind)
                  for operand, kind in zip(operands, rule.reads, strict=True)
                  for one in (parts(operand) if operand.startswith("{") else [operand])]  # fmt: skip
-        if rule.acts and rule.compute is not None:
-            self._effect(rule.compute, reads, writes)
-            return
         value = reads[0] if rule.compute is None else f"{self.bind(rule.compute)}({', '.join(reads)})"
-        if len(writes) == 1:
-            self.write(*writes[0], value)
-            return
-        value = self.let(value)
+        if rule.acts:
+            value = self._acted(self.bind(rule.compute), reads, [kind for _, kind in writes])
+        several = rule.acts or len(writes) > 1
+        value = self.let(value) if several else value
         for place, (target, kind) in enumerate(writes):
-            self.write(target, kind, f"{value}[{place}]")
+            self.write(target, kind, f"{value}[{place}]" if several else value)
 
-    def _effect(self, run: Operation, reads: Sequence[str], writes: Sequence[tuple[str, str]]) -> None:
-        """Have threads do more than compute: what they do gets them first, and returns a value for each write.
-
-        Args:
-            run: From the threads and the values of some operands to a sequence of values.
-            reads: Expressions of operands.
-            writes: Registers and types of the values.
-        """
+    def _acted(self, run: str, reads: Sequence[str], kinds: Sequence[str]) -> str:
+        """Return the expression of what those threads do for which the guard holds, and that skip no region."""
         guard = self.guard
         if self.regions:
             held = self.regions[-1].held
             guard = held if guard is None else self.let(f"{guard} & {held}")
-        done = f"{self.bind(run)}(T, {', '.join(reads)})"
-        if guard is not None:
-            types = ", ".join(self.bind(DTYPES[kind]) for _, kind in writes)
-            done = f"guarded({self.bind(run)}, T, {guard}, [{', '.join(reads)}], [{types}])"
-        value = self.let(done)
-        for place, (operand, kind) in enumerate(writes):
-            self.write(operand, kind, f"{value}[{place}]")
+        if guard is None:
+            return f"{run}(T, {', '.join(reads)})"
+        types = ", ".join(self.bind(DTYPES[kind]) for kind in kinds)
+        return f"guarded({run}, T, {guard}, [{', '.join(reads)}], [{types}])"
 
     def enter(self, start: int, end: int, skipped: str) -> None:
         """Begin instructions that threads skip for which an expression holds."""
@@ -280,20 +268,16 @@ class Operands:
 
     def leave(self, end: int) -> None:
         """End the regions that end at an instruction: registers keep their values where threads skipped them."""
-        while self.regions and self.regions[-1].end == end:
-            self._leave(self.regions.pop())
-
-    def _leave(self, region: Region) -> None:
         known = self.now.known
-        for number in sorted(region.written):
-            if number not in known:  # it was written in a region within this one alone
-                continue
-            dtype, value = next(iter(known.pop(number).items()))
-            if number in region.known:
-                known[number] = region.known[number]
-            first, last = self._span[number]
-            if number in self.now.used or first < region.start or last >= region.end:
-                known[number] = {dtype: self.let(f"where({region.held}, {value}, {self._register(number, dtype)})")}
+        while self.regions and self.regions[-1].end == end:
+            region = self.regions.pop()
+            for number in sorted(region.written & known.keys()):  # not those of a region within this one alone
+                dtype, value = next(iter(known.pop(number).items()))
+                if number in region.known:
+                    known[number] = region.known[number]
+                first, last = self._span[number]
+                if number in self.now.used or first < region.start or last >= region.end:
+                    known[number] = {dtype: self.let(f"where({region.held}, {value}, {self._register(number, dtype)})")}
 
     def address(self, operand: str) -> str:
         """Return the expression of an address in brackets."""

@@ -72,22 +72,25 @@ class Group:
         return Group(self.blocks, self.threads[chosen], [], self.at, self.team)
 
     def _of(self, name: str, value: Array) -> Array:
-        self._kept[name] = found = value if len(value) == 1 else value.take(self.threads)
-        return found
+        """Return what is known of all threads for these."""
+        if len(value) == 1:
+            return value
+        if name not in self._kept:
+            self._kept[name] = value.take(self.threads)
+        return self._kept[name]
 
     def special(self, name: str) -> Array:
         """Return the values of a special register."""
-        value = self.blocks.special(name)
-        return value if len(value) == 1 else self._kept[name] if name in self._kept else self._of(name, value)
+        return self._of(name, self.blocks.special(name))
 
     def base(self, space: str) -> Array:
         """Return the index at which a state space begins for each thread."""
-        return self._kept[space] if space in self._kept else self._of(space, self.blocks.base(space))
+        return self._of(space, self.blocks.bases.get(space, self.blocks.starts))
 
     @property
     def slot(self) -> Array:
         """Of each thread among the lanes of all warps."""
-        return self._kept["slot"] if "slot" in self._kept else self._of("slot", self.blocks.slot)
+        return self._of("slot", self.blocks.slot)
 
     @property
     def lane(self) -> Array:
