@@ -24,7 +24,7 @@ from edgetune.stages.elastic.front import check_version, resources_of, transform
 from edgetune.stages.elastic.gpu import Pointer, Scalar
 from edgetune.stages.elastic.kernel import CONTROL, NO_QUOTA, packed
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
-from edgetune.stages.elastic.sample_launches import FORWARD, REVERSE, CpuLaunch, chance, sample_launches_in
+from edgetune.stages.elastic.sample_launches import FORWARD, CpuLaunch, chance, sample_launches_in
 
 SOURCE = """
 // launch scale<float, 3> grid=3 block=64 a=float32[192] n=int32:180
@@ -59,77 +59,6 @@ def test_cuda_is_compiled_and_its_kernels_keep_their_names_and_lines() -> None:
     assert {each.kernel: (each.answer, each.forms) for each in verdicts} == {
         "early": ("equal", 5), "scale_float_3": ("equal", 5)
     }  # fmt: skip
-
-
-RETURNS = """
-// launch reduced grid=5 block=64 a=int32[320] out=int32[5]:zero n=int32:300
-__global__ void reduced(const int *a, int *out, int n) {
-    __shared__ int held[64];
-    int t = threadIdx.x, i = blockIdx.x * 64 + t;
-    if (i >= n) return;
-    held[t] = a[i];
-    for (int by = 32; by > 0; by /= 2) {
-        __syncthreads();
-        if (t < by && i + by < n) held[t] += held[t + by];
-    }
-    if (t == 0) out[blockIdx.x] = held[0];
-}
-// launch votes grid=4 block=64 a=int32[256]:0..40 out=int32[256]:zero n=int32:230
-__global__ void votes(const int *a, int *out, int n) {
-    int i = blockIdx.x * 64 + threadIdx.x, v = a[i], sum = 0;
-    if (i >= n || v == 3) return;
-    for (int round = 0; round < 5; round++) {
-        sum += __syncthreads_count(v > round * 8);
-        if (__syncthreads_or(v == 39 - round)) sum += 1000;
-        if (__syncthreads_and(v > 1)) sum += 100000;
-        if (v % 7 == round) { out[i] = -sum; return; }
-    }
-    out[i] = sum;
-}
-// launch ways grid=4 block=64 a=int32[256]:0..9 out=int32[256]:zero n=int32:250
-__global__ void ways(const int *a, int *out, int n) {
-    __shared__ int held[64];
-    int t = threadIdx.x, i = blockIdx.x * 64 + t;
-    held[t] = a[i];
-    if (i >= n) { out[i] = 7; return; }
-    __syncthreads();
-    int v = held[63 - t];
-    if (v > 6) {
-        for (int k = 0; k < v; k++) out[i] += k * a[i];
-        return;
-    }
-    if (a[blockIdx.x * 64] > 4) {
-        __syncthreads();
-        held[t] = v * 3;
-        __syncthreads();
-        v = held[(t + 1) % 64];
-    }
-    if (v == 2) return;
-    __syncthreads();
-    out[i] = v + held[0];
-}
-// launch until grid=4 block=64 a=int32[256]:0..9 out=int32[256]:zero n=int32:250
-__global__ void until(const int *a, int *out, int n) {
-    __shared__ int held[64];
-    int t = threadIdx.x, i = blockIdx.x * 64 + t, own = held[t] = i < n ? a[i] : 0;
-    while (own < 20) {
-        __syncthreads();
-        int left = t ? held[t - 1] : 1;
-        __syncthreads();
-        held[t] = own += left + 1;
-    }
-    out[i] = own;
-}
-"""
-
-
-def test_threads_may_return_before_barriers_of_others() -> None:
-    done = transform(RETURNS, "k.cu", "sm_87", persistent=True)
-    matrix = Matrix(schedules=(REVERSE, chance(2)), cuts=1, most=2)
-    found = check(done, sample_launches_in(RETURNS, "k.cu"), matrix=matrix)
-    assert {each.kernel: (each.answer, each.reason, each.forms) for each in found} == dict.fromkeys(
-        ("reduced", "votes", "ways", "until"), ("equal", "", 5)
-    )
 
 
 def test_a_line_of_a_header_is_named_with_it(tmp_path: Path) -> None:
@@ -277,9 +206,6 @@ def test_ptxas_reports_what_each_form_needs() -> None:
     forms = {each.symbol for kernel in done.kernels for each in kernel.variants}
     assert set(found) == forms | {kernel.kernel.name for kernel in done.kernels}
     assert all(each.spill_bytes == each.stack_bytes == 0 for each in found.values())
-
-
-QUICK = ("saxpy", "leave_in_loop")
 
 
 def test_each_physical_block_notes_where_and_when_it_ran() -> None:

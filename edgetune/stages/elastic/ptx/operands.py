@@ -5,11 +5,10 @@
     @%p1 bra $L; add.s32 %r2, %r2, 1; $L:   v4 = ~v3; v6 = v5 + k3; v7 = where(v4, v6, v5); R[7] = v7
 
 An array has an element for each thread that runs the segment, or one for all of them. Registers keep their bits between
-segments in the type in which they are used most.
+segments as unsigned numbers.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -118,9 +117,10 @@ class Operands:
     def __init__(self, entry: Entry, symbols: Mapping[str, int]) -> None:
         self._symbols = symbols
         self._numbers = {name: number for number, name in enumerate([*entry.registers, CARRY])}
-        self.types = _types(entry)
+        declared = [DTYPES[kind].itemsize * (2 if kind in PAIRS else 1) if kind != "pred" else 0
+                    for kind in (*entry.registers.values(), "pred")]  # fmt: skip
+        self.types = [np.dtype(f"u{size_bytes}" if size_bytes else bool) for size_bytes in declared]
         self.names: dict[str, Any] = {"where": np.where, "guarded": guarded}
-        self._bound: dict[Any, str] = {}
         self._count = 0
         self.guard: str | None = None
         self.regions: list[Region] = []
@@ -130,13 +130,8 @@ class Operands:
 
     def bind(self, thing: Any) -> str:
         """Return the name by which statements reach something."""
-        try:
-            return self._bound[thing]
-        except (KeyError, TypeError):  # an array has no hash
-            name = f"k{len(self.names)}"
+        name = f"k{len(self.names)}"
         self.names[name] = thing
-        if not isinstance(thing, np.ndarray):
-            self._bound[thing] = name
         return name
 
     def let(self, expression: str) -> str:
@@ -170,8 +165,7 @@ class Operands:
         if dtype not in known:
             some = next(iter(known.values()))
             if own.itemsize != dtype.itemsize:  # the lowest bits, or zeros above
-                some = self._register(number, np.dtype(f"u{own.itemsize}"))
-                same = np.dtype(f"u{dtype.itemsize}")
+                some, same = self._register(number, own), np.dtype(f"u{dtype.itemsize}")
                 known[dtype] = self.let(f"{some}.astype({self.bind(same)}).view({self.bind(dtype)})")
             else:
                 known[dtype] = self.let(f"{some}.view({self.bind(dtype)})")
@@ -323,20 +317,4 @@ def _spans(entry: Entry, numbers: Mapping[str, int]) -> dict[int, tuple[int, int
         for word in _WORD.findall(f"{each.operands} {each.guard}"):
             if word in numbers:
                 found[numbers[word]] = found.get(numbers[word], (place, 0))[0], place
-    return found
-
-
-def _types(entry: Entry) -> list[np.dtype[Any]]:
-    """Return the type in which each register is kept: as a number or as bits, by how most instructions name it."""
-    floats: Counter[str] = Counter()
-    for each in entry.instructions:
-        dtype = DTYPES.get(each.op[-1])
-        for operand in each.operands:
-            floats[operand] += 1 if dtype is not None and dtype.kind == "f" and each.op[-1] not in PAIRS else -1
-    found = []
-    for name, declared in [*entry.registers.items(), (CARRY, "pred")]:
-        width = 4 if declared in PAIRS else DTYPES[declared].itemsize
-        found.append(
-            np.dtype(bool if declared == "pred" else f"{'f' if floats[name] > 0 and width > 1 else 'u'}{width}")
-        )
     return found

@@ -238,29 +238,39 @@ class _Reader:
             found["name"], found["bounds"].strip(), tuple(variables_in(given)),
             (found.start(), end), (found.start("name"), found.end("name"), inside), self._line(found.start("name")),
         )  # fmt: skip
-        self._scopes: list[dict[str, str]] = []
-        self._opened: list[tuple[int, int]] = []
+        self._scopes: list[
+            tuple[dict[str, str], int, int]
+        ] = []  # new names, offset and number of the first instruction
         self._labels = Counter[str]()
         self._count = 0
 
     def entry(self) -> Entry:
         """Return the kernel with its statements."""
-        made = self._entry
+        made, text = self._entry, self._text
         while (self._skip_blanks()) < self._end:
-            character = self._text[self._at]
-            if character not in ".;" and not made.first:
-                made.first = self._at
-            if character == "{":
-                self._scopes.append({})
-                self._opened.append((self._at, len(made.instructions)))
-            elif character == "}" and self._scopes:
-                self._scopes.pop()
-                start, first = self._opened.pop()
-                made.scopes.append((start, self._at + 1, first, len(made.instructions)))
-            elif character != ";":
-                self._statement()
-                continue
-            self._at += 1
+            start = self._at
+            if text[start] not in ".;" and not made.first:
+                made.first = start
+            if label := _LABEL.match(text, start):
+                self._labels[label[1]] += 1
+                made.labels[label[1]] = len(made.instructions)
+                if self._labels[label[1]] > 1:  # in braces of their own; a branch to either is to none
+                    del made.labels[label[1]]
+                self._at = label.end()
+            elif skipped := _LINE_DIRECTIVE.match(text, start):
+                if place := _LOCATION.match(skipped[0]):
+                    file = self._files.get(place[1])
+                    self._source = None if file is None or place[2] == "0" else (file, int(place[2]))
+                self._at = skipped.end()
+            elif text[start] in "{};":
+                self._at += 1
+                if text[start] == "{":
+                    self._scopes.append(({}, start, len(made.instructions)))
+                elif text[start] == "}" and self._scopes:
+                    _, opened, first = self._scopes.pop()
+                    made.scopes.append((opened, self._at, first, len(made.instructions)))
+            else:
+                self._statement(start)
         made.first = made.first or self._end
         return made
 
@@ -272,28 +282,14 @@ class _Reader:
             self._at += 1
         return self._at
 
-    def _statement(self) -> None:
-        text, start = self._text, self._at
-        if label := _LABEL.match(text, start):
-            self._labels[label[1]] += 1
-            self._entry.labels[label[1]] = len(self._entry.instructions)
-            if self._labels[label[1]] > 1:  # in braces of their own; a branch to either is to none
-                del self._entry.labels[label[1]]
-            self._at = label.end()
-            return
-        if skipped := _LINE_DIRECTIVE.match(text, start):
-            if place := _LOCATION.match(skipped[0]):
-                file = self._files.get(place[1])
-                self._source = None if file is None or place[2] == "0" else (file, int(place[2]))
-            self._at = skipped.end()
-            return
-        stop = text.find(";", start, self._end)
+    def _statement(self, start: int) -> None:
+        stop = self._text.find(";", start, self._end)
         self._count += 1
         if stop < 0 or self._count > MOST_STATEMENTS:
             what = "a statement has no end" if stop < 0 else f"more than {MOST_STATEMENTS} statements"
             raise InputError(f"{self._name}:{self._line(start)}: {what}", "give PTX as compilers write it")
         self._at = stop + 1
-        statement = text[start:stop]
+        statement = self._text[start:stop]
         if statement.startswith(".reg"):
             self._registers(statement)
         elif statement.startswith(".pragma"):  # of strings, which are blanks here, compilers write "nounroll" only
@@ -318,11 +314,11 @@ class _Reader:
                 own = one
                 if self._scopes:
                     own = f"{one}@{len(self._entry.registers)}"
-                    self._scopes[-1][one] = own
+                    self._scopes[-1][0][one] = own
                 self._entry.registers[own] = found[1]
 
     def _instruction(self, statement: str, start: int) -> None:
-        renamed = {name: own for scope in self._scopes for name, own in scope.items()}
+        renamed = {name: own for scope, *_ in self._scopes for name, own in scope.items()}
 
         def own(text: str) -> str:
             return _WORD.sub(lambda found: renamed.get(found[0], found[0]), text) if renamed else text
