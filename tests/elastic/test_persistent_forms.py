@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from ptx_corpus import made as made_of
-from ptx_corpus import transformed, trials
 
 from edgetune.stages.elastic import kernel as abi
-from edgetune.stages.elastic.cpu_equivalence import Matrix, check, ways
+from edgetune.stages.elastic.cpu_equivalence import Matrix, ways
 from edgetune.stages.elastic.gpu import Logical, Pointer, Scalar
 from edgetune.stages.elastic.kernel import TransformResult, Variant
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
@@ -111,15 +110,3 @@ def test_ways_of_persistent_forms_end_with_a_launch_without_a_quota() -> None:
         assert way.shards[-1] == (0, BLOCKS)
     assert any(rank for way in found for rank, _ in way.shards)
     assert max(len(way.shards) for way in found) == 5
-
-
-@pytest.mark.parametrize("name", ["reduce_dynamic", "warp_shared"])
-def test_memory_of_blocks_that_run_in_turns_is_kept_apart(name: str) -> None:
-    done = transformed(name)
-    only = tuple(
-        replace(each, variants=tuple(one for one in each.variants if one.level == "persistent"))
-        for each in done.kernels
-    )
-    for verdict in check(replace(done, kernels=only), trials(name), matrix=Matrix(cuts=2)):
-        assert verdict.reason == ""
-        assert verdict.forms == 1
