@@ -103,7 +103,7 @@ def _append(made: Entry, function: Entry, actual: list[str], number: str) -> Non
 _MOST_THREADS = 16384
 """That run at once."""
 _ALONE_S = 2.0
-"""CPU time after which a pool helps: its processes take as long to start."""
+"""Time of work after which a pool helps: its processes take as long to start."""
 _MOST_COPY_BYTES = 64 << 20
 """Of the memories of sequences that run at once."""
 
@@ -174,9 +174,9 @@ class PtxProgram:
                     for each in futures:
                         each.cancel()
                 return
-            began_s = time.process_time()
+            began_s = time.monotonic()
             outcomes = self.outcomes(*batch)
-            self._spent_s += time.process_time() - began_s
+            self._spent_s += time.monotonic() - began_s
             yield outcomes
 
     def _batches(self, sequences: Sequence[Sequenced], buffers: Buffers) -> list[list[int]]:

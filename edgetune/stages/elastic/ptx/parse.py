@@ -34,10 +34,12 @@ _VARIABLE = re.compile(
     r"(?P<name>[\w$%]+)\s*(?P<shape>(?:\[\d*\])*)(?:\s*=\s*(?P<value>\{[^}]*\}|[^;]+))?"
 )
 _REGISTER = re.compile(r"\.reg\s+(?:\.v[24]\s+)?\.(\w+)\s+(.*)", re.DOTALL)
-_LABEL = re.compile(r"([\w$]+)\s*:(?!:)")
+_TOKEN = re.compile(r"\s*(?:([\w$]+)\s*:(?!:)|(\.(?:loc|file)\b[^\n;]*)|([{};])|([^;]*);)")
+"""A label, a place in the source, a brace or lonely semicolon, a statement."""
 _GUARD = re.compile(r"@\s*(!?)\s*([\w$%]+)\s*")
 _WORD = re.compile(r"[%\w$]+")
-_LINE_DIRECTIVE = re.compile(r"\.(?:loc|file)\b[^\n;]*")
+_OPERAND = re.compile(r"(?:[^,{\[(]|\{[^}]*\}|\[[^\]]*\]|\([^)]*\))+")
+"""Up to a comma that stands in no brace."""
 
 MOST_STATEMENTS = 100_000
 """Of one kernel; CUTLASS kernels have up to 20,000."""
@@ -238,60 +240,52 @@ class _Reader:
             found["name"], found["bounds"].strip(), tuple(variables_in(given)),
             (found.start(), end), (found.start("name"), found.end("name"), inside), self._line(found.start("name")),
         )  # fmt: skip
-        self._scopes: list[
-            tuple[dict[str, str], int, int]
-        ] = []  # new names, offset and number of the first instruction
+        self._scopes: list[tuple[dict[str, str], int, int]] = []
+        """New names, offset of the brace, number of the first instruction."""
         self._labels = Counter[str]()
         self._count = 0
 
     def entry(self) -> Entry:
         """Return the kernel with its statements."""
         made, text = self._entry, self._text
-        while (self._skip_blanks()) < self._end:
-            start = self._at
+        while found := _TOKEN.match(text, self._at, self._end):
+            label, directive, mark, statement = found.groups()
+            start, self._at = found.start(found.lastindex or 0), found.end()
             if text[start] not in ".;" and not made.first:
                 made.first = start
-            if label := _LABEL.match(text, start):
-                self._labels[label[1]] += 1
-                made.labels[label[1]] = len(made.instructions)
-                if self._labels[label[1]] > 1:  # in braces of their own; a branch to either is to none
-                    del made.labels[label[1]]
-                self._at = label.end()
-            elif skipped := _LINE_DIRECTIVE.match(text, start):
-                if place := _LOCATION.match(skipped[0]):
+            if label:
+                self._labels[label] += 1
+                made.labels[label] = len(made.instructions)
+                if self._labels[label] > 1:  # in braces of their own; a branch to either is to none
+                    del made.labels[label]
+            elif directive:
+                if place := _LOCATION.match(directive):
                     file = self._files.get(place[1])
                     self._source = None if file is None or place[2] == "0" else (file, int(place[2]))
-                self._at = skipped.end()
-            elif text[start] in "{};":
-                self._at += 1
-                if text[start] == "{":
-                    self._scopes.append(({}, start, len(made.instructions)))
-                elif text[start] == "}" and self._scopes:
-                    _, opened, first = self._scopes.pop()
-                    made.scopes.append((opened, self._at, first, len(made.instructions)))
-            else:
-                self._statement(start)
+            elif mark == "{":
+                self._scopes.append(({}, start, len(made.instructions)))
+            elif mark == "}" and self._scopes:
+                _, opened, first = self._scopes.pop()
+                made.scopes.append((opened, self._at, first, len(made.instructions)))
+            elif not mark:
+                self._statement(statement, start)
+        if left := text[self._at : self._end].strip():
+            raise self._error(text.index(left, self._at), "a statement has no end")
         made.first = made.first or self._end
         return made
 
     def _line(self, offset: int) -> int:
         return bisect_right(self._lines, offset) + 1
 
-    def _skip_blanks(self) -> int:
-        while self._at < self._end and self._text[self._at].isspace():
-            self._at += 1
-        return self._at
+    def _error(self, offset: int, what: str) -> InputError:
+        return InputError(f"{self._name}:{self._line(offset)}: {what}", "give PTX as compilers write it")
 
-    def _statement(self, start: int) -> None:
-        stop = self._text.find(";", start, self._end)
+    def _statement(self, statement: str, start: int) -> None:
         self._count += 1
-        if stop < 0 or self._count > MOST_STATEMENTS:
-            what = "a statement has no end" if stop < 0 else f"more than {MOST_STATEMENTS} statements"
-            raise InputError(f"{self._name}:{self._line(start)}: {what}", "give PTX as compilers write it")
-        self._at = stop + 1
-        statement = self._text[start:stop]
-        if statement.startswith(".reg"):
-            self._registers(statement)
+        if self._count > MOST_STATEMENTS:
+            raise self._error(start, f"more than {MOST_STATEMENTS} statements")
+        if found := _REGISTER.match(statement):
+            self._registers(found, start)
         elif statement.startswith(".pragma"):  # of strings, which are blanks here, compilers write "nounroll" only
             self._entry.rolled.add(len(self._entry.instructions))
         elif statement.startswith("."):
@@ -299,17 +293,12 @@ class _Reader:
         else:
             self._instruction(statement, start)
 
-    def _registers(self, statement: str) -> None:
-        found = _REGISTER.match(statement)
-        if found is None:
-            return
+    def _registers(self, found: re.Match[str], start: int) -> None:
         for each in found[2].split(","):
             name, _, size = each.strip().partition("<")
             count = int("0" + re.sub(r"\D", "", size))
             if count + len(self._entry.registers) > MOST_STATEMENTS:
-                raise InputError(
-                    f"{self._name}: more than {MOST_STATEMENTS} registers", "give PTX as compilers write it"
-                )
+                raise self._error(start, f"more than {MOST_STATEMENTS} registers")
             for one in [f"{name}{i}" for i in range(count)] if size else [name]:
                 own = one
                 if self._scopes:
@@ -327,20 +316,8 @@ class _Reader:
         if found := _GUARD.match(statement):
             guard = (own(found[2]), found[1] == "!")
             statement = statement[found.end() :]
-        name, _, rest = statement.strip().replace("\n", " ").replace("\t", " ").partition(" ")
+        name, rest, *_ = (*statement.split(None, 1), "", "")
         op = tuple(name.replace("shared::cta", "shared").replace("::", "_").split("."))
-        operands = _operands(own(rest))
+        operands = tuple(one.strip() for one in _OPERAND.findall(own(rest)))
         line = self._line(start)
         self._entry.instructions.append(Instruction(op, operands, guard, start, self._at, line, name, self._source))
-
-
-def _operands(text: str) -> tuple[str, ...]:
-    """Split at the commas that stand in no brace."""
-    parts, depth, start = [], 0, 0
-    for place, character in enumerate(text):
-        depth += (character in "{[(") - (character in "}])")
-        if character == "," and not depth:
-            parts.append(text[start:place].strip())
-            start = place + 1
-    last = text[start:].strip()
-    return (*parts, last) if last else tuple(parts)
