@@ -58,9 +58,8 @@ def toolkit_folder() -> str | None:
 
 
 _REMEDY = "pip install 'edgetune[cuda]'"
-_ERROR = re.compile(
-    r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.+)$", re.MULTILINE
-)
+ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+)?: (.+)$", re.MULTILINE)
+"""File, line and words of an error of NVRTC or nvcc."""
 HOST_CODE = "NVRTC compiles kernels only: move host code to another file"
 """The hint of errors about code that is not for the GPU."""
 _HOST = re.compile(r'identifier "(cu[A-Z]|cuda[A-Z]|malloc|free|fopen)|"std" has no member|__host__')
@@ -218,17 +217,17 @@ def _read(size_of: Callable[..., Any], read: Callable[..., Any], program: Any) -
 
 def _refusal(log: str, name: str, compiler: str) -> InputError:
     """Return the first error in a log, with the user's own line number."""
-    errors = list(_ERROR.finditer(log))
+    errors = ERROR.findall(log)
     if not errors:
         first = next((line for line in log.splitlines() if "error" in line), "no reason given")
         return InputError(f"{name} does not compile: {first}", f"by {compiler}")
-    first_error = errors[0]
-    what = first_error["what"].partition(". ")[0]
-    message = f"{first_error['file']}, line {first_error['line']}: {what}"
+    file, line, what = errors[0]
+    what = what.partition(". ")[0]
+    message = f"{file}, line {line}: {what}"
     if "open source file" in what:
         return InputError(message, "NVRTC has few headers of its own: name the header's folder with --include DIR")
     if _HOST.search(what):
         return InputError(message, HOST_CODE)
-    different = {(each["file"], each["line"]) for each in errors}  # the forms of a kernel repeat its errors
+    different = {(file, line) for file, line, _ in errors}  # the forms of a kernel repeat its errors
     more = f", the first of {len(different)} lines with errors" if len(different) > 1 else ""
     return InputError(message, f"by {compiler}{more}")

@@ -181,7 +181,10 @@ class PtxProgram:
 
     def _batches(self, sequences: Sequence[Sequenced], buffers: Buffers) -> list[list[int]]:
         """Return the numbers of sequences that run at once: of one kernel and kind of order, while there is room."""
-        most = max(1, _MOST_COPY_BYTES // max(1, Memory.bytes_of(self.module, buffers)))
+        size_bytes = sum(each.nbytes for each in buffers.values()) + sum(
+            each.size_bytes for each in self.module.variables.values()
+        )
+        most = max(1, _MOST_COPY_BYTES // max(1, size_bytes))
         batches, rooms = list[list[int]](), dict[object, tuple[list[int], int]]()
         for number, (launches, order) in enumerate(sequences):
             alike = [(each.symbol, each.block, each.dynamic_shared_bytes) for each in launches[:1]]

@@ -133,14 +133,12 @@ def legality(entry: Entry, functions: Mapping[str, Entry]) -> Legality:
 
 
 def _all_refusals(entry: Entry, functions: Mapping[str, Entry]) -> Legality:
-    found = _of_bounds(entry)
+    clusters = re.findall(r"\.(?:reqnctapercluster|explicitcluster|maxclusterrank)\b", entry.bounds)
+    found = [refusal(entry, "cluster", None, each) for each in clusters[:1]]
     try:
-        for each in entry.instructions:
-            reason = _of_instruction(each, functions)
-            if reason is not None:
-                found.append(
-                    refusal(entry, reason, each, " ".join(filter(None, (each.name, ", ".join(each.operands)))))
-                )
+        broken = [(each, _of_instruction(each, functions)) for each in entry.instructions]
+        found += [refusal(entry, code, each, f"{each.name} {', '.join(each.operands)}".strip())
+                  for each, code in broken if code]  # fmt: skip
         if found:
             return Legality(tuple(found))
         blocks = basic_blocks(entry)
@@ -173,11 +171,6 @@ def refusal(entry: Entry, code: str, at: Instruction | None, name: str, level: L
     source = at.source if at else next((each.source for each in entry.instructions if each.source), None)
     file, line = source or (None, at.line if at else entry.line)
     return Refusal(code, line, text, remedy, entry.name, level, file)
-
-
-def _of_bounds(entry: Entry) -> list[Refusal]:
-    clusters = re.search(r"\.(?:reqnctapercluster|explicitcluster|maxclusterrank)\b", entry.bounds)
-    return [refusal(entry, "cluster", None, clusters[0])] if clusters else []
 
 
 def _of_instruction(each: Instruction, functions: Mapping[str, Entry]) -> str | None:
@@ -280,11 +273,6 @@ def _of_loops(entry: Entry, level: Level = "grid") -> list[Refusal]:
     return found
 
 
-def _reads_clock(each: Instruction) -> bool:
-    """Return whether an instruction reads a clock, which goes on by itself."""
-    return any(operand.startswith(_CLOCKS) for operand in each.operands)
-
-
 class _Loop:
     """A loop.
 
@@ -317,7 +305,8 @@ class _Loop:
             return True
         names = self._behind(last.guard[0]) | {last.guard[0]}
         made = [one for name in names for one in self._writes.get(name, ())]
-        counts = any(name in self._behind(name) for name in names) or any(_reads_clock(each) for _, each in made)
+        counts = any(name in self._behind(name) for name in names)
+        counts |= any(operand.startswith(_CLOCKS) for _, each in made for operand in each.operands)
         return counts and all(each not in self.polls and self._every_turn(block) for block, each in made)
 
     def _polls(self, each: Instruction) -> bool:

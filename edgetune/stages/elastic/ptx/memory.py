@@ -70,16 +70,11 @@ class Layout:
 
 def layout(module: Module, entry: Entry) -> Layout:
     """Return where the variables and parameters of a kernel are."""
-    symbols, at = dict(_outside(module)), 0
-    for parameter in entry.parameters:
-        at = -(-at // parameter.align_bytes) * parameter.align_bytes
-        symbols[parameter.name] = at
-        at += parameter.size_bytes
+    symbols = dict(_outside(module))
+    _placed(entry.parameters, symbols)
     shared = [each for each in (*entry.variables, *module.variables.values()) if each.space == "shared"]
-    largest: dict[str, Variable] = {}
-    for each in entry.variables:
-        if each.space in ("local", "param") and each.size_bytes >= getattr(largest.get(each.name), "size_bytes", 0):
-            largest[each.name] = each
+    own = sorted((each for each in entry.variables if each.space in ("local", "param")), key=lambda one: one.size_bytes)
+    largest = {each.name: each for each in own}
     return Layout(symbols, _placed(shared, symbols), _placed([*largest.values()], symbols))
 
 
@@ -152,22 +147,14 @@ class Memory:
     def _see(self) -> None:
         self._views = {each: self._bytes.view(f"u{each}") for each in (1, 2, 4, 8)}
 
-    @staticmethod
-    def bytes_of(module: Module, buffers: Buffers) -> int:
-        """Return about how large a copy is."""
-        return sum(each.nbytes for each in buffers.values()) + sum(
-            each.size_bytes for each in module.variables.values()
-        )
-
     def contents(self, copy: int = 0) -> Mapping[str, Array]:
         """Return the buffers, and behind them the variables of the module that kernels write, as they are now."""
         found, memory = {}, self._bytes[self.starts[copy] :][: self._size]
         for name, array in self._buffers.items():
-            raw = memory[self.address[name] : self.address[name] + array.nbytes]
-            found[name] = raw.copy().view(array.dtype).reshape(array.shape)
+            found[name] = memory[self.address[name] :][: array.nbytes].copy().view(array.dtype).reshape(array.shape)
         for each in self._module.variables.values():
             if each.space == "global":
-                raw = memory[self._symbols[each.name] : self._symbols[each.name] + each.size_bytes].copy()
+                raw = memory[self._symbols[each.name] :][: each.size_bytes].copy()
                 name = each.name if each.name not in found else f"__device__ {each.name}"
                 found[name] = raw.view(_NUMBERS.get(each.type, "u1"))
         return found
@@ -178,8 +165,7 @@ class Memory:
 
     def words(self, buffer: str, copy: int) -> Array:
         """Return a buffer as 32-bit words that can be changed."""
-        start = self.place(buffer, copy)
-        return self._bytes[start : start + self._buffers[buffer].nbytes].view(np.uint32)
+        return self._bytes[self.place(buffer, copy) :][: self._buffers[buffer].nbytes].view(np.uint32)
 
     def enter(self, entry: Entry, placed: Layout, launches: Mapping[int, CpuLaunch]) -> None:
         """Place the parameters of launches of one kernel.
@@ -193,16 +179,13 @@ class Memory:
             InputError: the arguments are not those that the kernel takes, or name a buffer that is not there; or no GPU
                 has so much shared memory.
         """
-        packed = {copy: self._packed(entry, placed, launch) for copy, launch in launches.items()}
-        some = next(iter(packed.values()))
-        self._same = np.ones(_PARAMETER_BYTES, bool)
-        for copy, each in packed.items():
-            start = int(self.starts[copy]) + self._parameters
-            self._bytes[start : start + len(each)] = each
-            self._same[: len(each)] &= each == some
-        self._first = int(self.starts[next(iter(packed))])
-        dynamic = next(iter(launches.values())).dynamic_shared_bytes
-        self.limit = {"shared": placed.shared_bytes + dynamic, "local": placed.local_bytes}
+        packed = np.stack([self._packed(entry, placed, launch) for launch in launches.values()])
+        self._same = (packed == packed[0]).all(axis=0)
+        for copy, each in zip(launches, packed, strict=True):
+            self._bytes[int(self.starts[copy]) + self._parameters :][: len(each)] = each
+        first, some = next(iter(launches.items()))
+        self._first = int(self.starts[first])
+        self.limit = {"shared": placed.shared_bytes + some.dynamic_shared_bytes, "local": placed.local_bytes}
         for space, size in self.limit.items():
             if size > _MOST_SHARED_BYTES:
                 raise InputError(f"{entry.name}: {size} bytes of {space} memory, and no GPU has so much", "use less")
