@@ -216,7 +216,7 @@ def test_each_physical_block_notes_where_and_when_it_ran() -> None:
     written = written.replace("%smid", "%ctaid.y").replace(
         "mov.u64 %edgetune_time, %globaltimer", "mov.u64 %edgetune_time, 7"
     )
-    program, (x, y, z) = PtxProgram.of(written, "k.ptx"), trial.call.logical.grid
+    program, (x, y, z) = PtxProgram(written, "k.ptx"), trial.call.logical.grid
     launch = Scalar(packed(trial.call.logical.grid, trial.call.logical.block, 0, x * y * z))
     runs = {kernel.kernel.name: (trial.call.logical.grid, trial.call.logical.block, ())}
     for variant in kernel.variants:

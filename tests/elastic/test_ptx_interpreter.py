@@ -40,7 +40,7 @@ def run(
     """Run a kernel on one buffer; register rd3 has the address of its thread's four bytes."""
     text = f"{head}.visible .entry k(.param .u64 k_param_0)\n{{\n{DECLARED}{body}\nret;\n}}\n"
     launch = CpuLaunch("k", (grid, 1, 1), (block, 1, 1), (Pointer("m"),))
-    return next(PtxProgram.of(text, "k.ptx").run_all([([launch], order)], {"m": memory}, limit_s))
+    return next(PtxProgram(text, "k.ptx").run_all([([launch], order)], {"m": memory}, limit_s))
 
 
 def found(body: str, values: np.ndarray, **how: Any) -> np.ndarray:
@@ -508,7 +508,7 @@ def test_other_processes_find_what_this_one_does(monkeypatch: pytest.MonkeyPatch
     memory = {"m": np.full(96, -1, np.int32)}
     monkeypatch.setattr(interpreter, "_ALONE_S", -1.0)
     with worker_pool(1, interpreter.begin, text, "k.ptx") as pool:
-        found = list(PtxProgram.of(text, "k.ptx", pool).run_all(sequences, memory))
+        found = list(PtxProgram(text, "k.ptx", pool).run_all(sequences, memory))
         assert pool._processes
     for outcome, (launch, *_) in zip(found, (each for each, _ in sequences), strict=True):
         size = 32 * launch.grid[0]
@@ -542,7 +542,7 @@ def test_an_unknown_instruction_is_an_error_with_its_name(unknown: str) -> None:
 
 def test_arguments_and_blocks_are_those_of_the_kernel() -> None:
     text = f"{HEAD}.visible .entry k(.param .u64 k_param_0)\n.reqntid 64\n{{\nret;\n}}\n"
-    program = PtxProgram.of(text, "k.ptx")
+    program = PtxProgram(text, "k.ptx")
 
     def launched(symbol: str, threads: int, *arguments: Pointer | Scalar) -> None:
         launch = CpuLaunch(symbol, (1, 1, 1), (threads, 1, 1), arguments)

@@ -39,7 +39,6 @@ from edgetune.stages.elastic.sample_launches import (
     CpuResult,
     ExecutionOrder,
     SampleLaunch,
-    Taking,
     chance,
 )
 
@@ -152,7 +151,7 @@ def check(
     tried = [trial for trial in trials if trial.call.kernel in there]
     if not tried:
         return ()
-    read, wanted = program or PtxProgram.of(transformed.source, name), matrix or Matrix()
+    read, wanted = program or PtxProgram(transformed.source, name), matrix or Matrix()
     return tuple(_verdict(read, there[trial.call.kernel], trial, wanted, limit_s) for trial in tried)
 
 
@@ -258,12 +257,11 @@ def launches_of(call: Call, way: FormLaunch) -> list[CpuLaunch]:
     logical, launches = call.logical, list[CpuLaunch]()
     for place, (first, count) in enumerate(way.shards, 1):
         arguments = (*call.arguments, Scalar(packed(logical.grid, logical.block, first, count)))
-        taking = None
+        launch = CpuLaunch(way.symbol, (way.blocks, 1, 1), way.block, arguments, logical.dynamic_shared_bytes)
         if way.persistent:
-            arguments = (*arguments, Pointer(CONTROL))
-            taking = Taking(CONTROL, first, quota_changes=place < len(way.shards))
-        shared_bytes = logical.dynamic_shared_bytes
-        launches.append(CpuLaunch(way.symbol, (way.blocks, 1, 1), way.block, arguments, shared_bytes, taking))
+            arguments, changes = (*arguments, Pointer(CONTROL)), place < len(way.shards)
+            launch = replace(launch, arguments=arguments, rank=first, quota_changes=changes)
+        launches.append(launch)
     return launches
 
 

@@ -262,21 +262,6 @@ def chance(seed: int) -> ExecutionOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Taking:
-    """How the blocks of a persistent form take logical blocks: a few of them run in turns.
-
-    Args:
-        control: The buffer of the control words (see ``abi``), of which only atomic operations may change the counter.
-        rank: Of the first physical block.
-        quota_changes: Whether the quota changes at random moments; afterwards it is what it was.
-    """
-
-    control: str
-    rank: int = 0
-    quota_changes: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class CpuLaunch:
     """A physical launch of a kernel or of one of its forms on the CPU.
 
@@ -286,7 +271,8 @@ class CpuLaunch:
         block: Threads along x, y, z.
         arguments: In the order of the kernel's parameters; pointers name buffers of the run.
         dynamic_shared_bytes: Of each block.
-        taking: Of a persistent form.
+        rank: Of the first physical block of a persistent form, whose control words are in the buffer ``CONTROL``.
+        quota_changes: Whether its quota changes at random moments; afterwards it is what it was.
     """
 
     symbol: str
@@ -294,7 +280,8 @@ class CpuLaunch:
     block: Dim
     arguments: tuple[Argument, ...] = ()
     dynamic_shared_bytes: int = 0
-    taking: Taking | None = None
+    rank: int | None = None
+    quota_changes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

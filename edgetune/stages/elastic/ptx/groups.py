@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.stages.elastic.kernel import DONE_OFFSET_BYTES, QUOTA_OFFSET_BYTES
+from edgetune.stages.elastic.kernel import CONTROL, DONE_OFFSET_BYTES, QUOTA_OFFSET_BYTES
 from edgetune.stages.elastic.ptx.decode import BARRIER, END, JUMP, WARP, Code, Segment
 from edgetune.stages.elastic.ptx.formats import Array
 from edgetune.stages.elastic.ptx.memory import Memory, StoppedError, Unit
@@ -38,17 +38,15 @@ class ControlWords:
 
     def __init__(self, blocks: Any, units: Sequence[Unit]) -> None:
         self._blocks = blocks
-        self._taking = [(launch.taking, math.prod(launch.grid), blocks.memory.words(launch.taking.control, copy))
-                        for copy, launch, _ in units if launch.taking is not None]  # fmt: skip
-        self._at = np.array([blocks.memory.place(launch.taking.control, copy) for copy, launch, _ in units
-                             if launch.taking is not None])  # fmt: skip
+        self._launches = [(launch, blocks.memory.words(CONTROL, copy)) for copy, launch, _ in units]
+        self._at = np.array([blocks.memory.place(CONTROL, copy) for copy, *_ in units])
         self._seen = np.zeros(len(blocks.block), np.int64)
 
     def between_turns(self, random: np.random.Generator) -> None:
         """Change quotas where that is asked for."""
-        for taking, physical, words in self._taking:
-            if taking.quota_changes and not random.integers(4):
-                words[QUOTA_OFFSET_BYTES // 4] = random.integers(taking.rank + physical + 2)
+        for launch, words in self._launches:
+            if launch.quota_changes and not random.integers(4):
+                words[QUOTA_OFFSET_BYTES // 4] = random.integers((launch.rank or 0) + math.prod(launch.grid) + 2)
 
     def _at_word(self, threads: Any, places: Array, offset_bytes: int) -> Array:
         """Return the places of the threads that access a control word."""
@@ -77,13 +75,19 @@ class ControlWords:
         """
         own = threads.threads[self._at_word(threads, places, 0)]
         unit = self._blocks.unit if len(self._at) == 1 else self._blocks.unit[own]
-        rank = np.array([taking.rank for taking, *_ in self._taking])[unit] + self._blocks.number[own]
+        rank = np.array([launch.rank for launch, _ in self._launches])[unit] + self._blocks.number[own]
         quota = self._seen[self._blocks.block[own]]
         if (rank >= quota).any():
             at = int(np.argmax(rank >= quota))
             message = f"the block of rank {rank[at]} takes a logical block, and the quota that it saw is {quota[at]}"
             raise StoppedError("crash", message)
         self._seen[self._blocks.block[own]] = 0
+
+
+def ordered(count: int, order: ExecutionOrder, random: np.random.Generator) -> Array:
+    """Return numbers from 0 on in an order."""
+    found: Array = random.permutation(count) if order.order == "random" else np.arange(count)
+    return found[::-1] if order.order == "reverse" else found
 
 
 class Blocks:
@@ -120,11 +124,7 @@ class Blocks:
         per_block = math.prod(launch.block)
         self._count = sum(len(blocks) for *_, blocks in units)
         total = self._count * per_block
-        place: Array = np.arange(total)
-        if order.order == "reverse":
-            place = place[::-1]
-        elif order.order == "random":
-            place = random.permutation(total)
+        place = ordered(total, order, random)
         self.thread, self.block = place % per_block, place // per_block
         self.number = np.concatenate([blocks for *_, blocks in units])[self.block]
         unit = np.repeat(np.arange(len(units)), [len(blocks) for *_, blocks in units])[self.block]
@@ -144,7 +144,7 @@ class Blocks:
         self._alive[self.slot] = True
         self._alive_in_block = np.full(self._count, per_block)
         self._alive_count = total
-        self.control = ControlWords(self, units) if launch.taking is not None else None
+        self.control = ControlWords(self, units) if launch.rank is not None else None
         self._waiting: list[Group] = []
         self._news = self._tired = False
         registers = [np.full(each.itemsize, _POISON, np.uint8).view(each) if each.kind != "b" else np.zeros(1, bool)

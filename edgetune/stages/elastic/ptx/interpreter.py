@@ -31,15 +31,15 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from edgetune.errors import InputError
+from edgetune.stages.elastic.kernel import CONTROL
 from edgetune.stages.elastic.ptx.decode import Code, decoded, unknown_instruction
-from edgetune.stages.elastic.ptx.formats import Array
-from edgetune.stages.elastic.ptx.groups import Blocks
+from edgetune.stages.elastic.ptx.groups import Blocks, ordered
 from edgetune.stages.elastic.ptx.memory import Layout, Memory, StoppedError, Unit, layout
 from edgetune.stages.elastic.ptx.parse import MOST_STATEMENTS, Entry, Module, parse
 from edgetune.stages.elastic.sample_launches import LIMIT_S, Buffers, CpuLaunch, CpuResult, ExecutionOrder, Sequenced
@@ -111,35 +111,22 @@ Batch: TypeAlias = tuple[Sequence[Sequenced], Buffers, int]
 """Sequences that run at once, the memory before them, and the CPU time of one, s."""
 
 
-@dataclass(slots=True)
 class PtxProgram:
     """The kernels of a PTX text, ready to run on the CPU.
 
     Args:
-        module: The text.
+        text: Of one module.
         name: Of the file, for messages.
         pool: Processes that began with ``begin``, which help once the work is more than a moment's.
+
+    Raises:
+        InputError: it is no PTX.
     """
 
-    module: Module
-    name: str
-    pool: Executor | None = None
-    _spent_s: float = 0.0
-    _codes: dict[str, tuple[Entry, Layout, Code]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, text: str, name: str, pool: Executor | None = None) -> PtxProgram:
-        """Read a PTX text.
-
-        Args:
-            text: Of one module.
-            name: Of the file, for messages.
-            pool: Processes that help.
-
-        Raises:
-            InputError: it is no PTX.
-        """
-        return cls(parse(text, name), name, pool)
+    def __init__(self, text: str, name: str, pool: Executor | None = None) -> None:
+        self.module, self._name, self._pool = parse(text, name), name, pool
+        self._spent_s = 0.0
+        self._codes: dict[str, tuple[Entry, Layout, Code]] = {}
 
     def run_all(self, sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int = LIMIT_S) -> Iterator[CpuResult]:
         """Run sequences of launches, each from the same buffers; yield their outcomes up to the first endless one.
@@ -166,8 +153,8 @@ class PtxProgram:
     def _ran(self, batches: Sequence[Batch]) -> Iterator[list[CpuResult]]:
         """Yield the outcomes of each batch, with other processes once this one has worked for a while."""
         for place, batch in enumerate(batches):
-            if self.pool is not None and self._spent_s > _ALONE_S and len(batches) - place > 1:
-                futures = [self.pool.submit(_outcomes_of, *each) for each in batches[place:]]
+            if self._pool is not None and self._spent_s > _ALONE_S and len(batches) - place > 1:
+                futures = [self._pool.submit(_outcomes_of, *each) for each in batches[place:]]
                 try:
                     yield from (each.result() for each in futures)
                 finally:
@@ -228,8 +215,7 @@ class PtxProgram:
             _check_block(entry, launch)
         memory.enter(entry, placed, launches)
         random = np.random.default_rng(order.seed)
-        taking = {copy: launch.taking for copy, launch in launches.items() if launch.taking is not None}
-        quotas = {copy: memory.words(each.control, copy)[-1].copy() for copy, each in taking.items()}
+        quotas = {copy: memory.words(CONTROL, copy)[-1].copy() for copy in launches if some.rank is not None}
         for units in _units(launches, order, random):
             blocks = Blocks(code, units, memory, order=order, random=random, end_s=end_s)
             try:
@@ -241,19 +227,19 @@ class PtxProgram:
             except (TypeError, ValueError, IndexError):  # of operands that do not go with the instruction
                 if (at := code.instruction(sys.exc_info()[2])) is None:
                     raise
-                raise unknown_instruction(at, self.name) from None
-        for copy, each in taking.items():
-            memory.words(each.control, copy)[-1] = quotas[copy]
+                raise unknown_instruction(at, self._name) from None
+        for copy, quota in quotas.items():
+            memory.words(CONTROL, copy)[-1] = quota
 
     def _code(self, symbol: str) -> tuple[Entry, Layout, Code]:
         if symbol not in self._codes:
             entry = next((each for each in self.module.entries if each.name == symbol), None)
             if entry is None:
                 names = ", ".join(each.name for each in self.module.entries)
-                raise InputError(f"no kernel {symbol!r} in {self.name}", f"it has {names}")
+                raise InputError(f"no kernel {symbol!r} in {self._name}", f"it has {names}")
             entry = with_functions(self.module, entry)
             placed = layout(self.module, entry)
-            self._codes[symbol] = entry, placed, decoded(entry, placed, self.name)
+            self._codes[symbol] = entry, placed, decoded(entry, placed, self._name)
         return self._codes[symbol]
 
 
@@ -272,11 +258,7 @@ def _check_block(entry: Entry, launch: CpuLaunch) -> None:
 
 def _units(launches: dict[int, CpuLaunch], order: ExecutionOrder, random: np.random.Generator) -> Iterator[list[Unit]]:
     """Yield the blocks that run at once, of each launch."""
-    blocks: dict[int, Array] = {copy: np.arange(math.prod(launch.grid)) for copy, launch in launches.items()}
-    if order.order == "reverse":
-        blocks = {copy: each[::-1] for copy, each in blocks.items()}
-    elif order.order == "random":
-        blocks = {copy: random.permutation(each) for copy, each in blocks.items()}
+    blocks = {copy: ordered(math.prod(launch.grid), order, random) for copy, launch in launches.items()}
     threads = math.prod(next(iter(launches.values())).block)
     most, start = max(1, _MOST_THREADS // (threads * len(launches))), 0
     while units := [(copy, launches[copy], each[start : start + most]) for copy, each in blocks.items()
@@ -291,7 +273,7 @@ _programs: list[PtxProgram] = []
 
 def begin(text: str, name: str) -> None:
     """Have a process of a pool run kernels of a text."""
-    _programs[:] = [PtxProgram.of(text, name)]
+    _programs[:] = [PtxProgram(text, name)]
 
 
 def _outcomes_of(sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int) -> list[CpuResult]:
