@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgetune.stages.elastic.kernel import Level, Refusal
 from edgetune.stages.elastic.ptx.control_flow import (
@@ -126,10 +126,9 @@ def legality(entry: Entry, functions: Mapping[str, Entry]) -> Legality:
         functions: Of its file, by name.
     """
     found = _all_refusals(entry, functions)
-    first: dict[str, Refusal] = {}
-    for each in found.refusals:
-        first.setdefault(each.code, each)
-    return Legality(tuple(first.values()), found.rows, found.leaving)
+    codes = dict.fromkeys(each.code for each in found.refusals)
+    first = {each.code: each for each in reversed(found.refusals)}
+    return replace(found, refusals=tuple(first[code] for code in codes))
 
 
 def _all_refusals(entry: Entry, functions: Mapping[str, Entry]) -> Legality:
@@ -287,9 +286,9 @@ class _Loop:
     ) -> None:
         self._code, self._blocks, self._inside, self._heads = entry.instructions, blocks, inside, heads
         self._elsewhere = {"const", "param", "local", "nc", *(() if shared else ("shared",))}
-        self._writes: dict[str, list[tuple[int, Instruction]]] = {}
         code = [(block, each) for block in sorted(inside)
                 for each in entry.instructions[blocks[block].first : blocks[block].end]]  # fmt: skip
+        self._writes: dict[str, list[tuple[int, Instruction]]] = {}
         for block, each in code:
             for name in results(each):
                 self._writes.setdefault(name, []).append((block, each))
@@ -310,12 +309,10 @@ class _Loop:
         return counts and all(each not in self.polls and self._every_turn(block) for block, each in made)
 
     def _polls(self, each: Instruction) -> bool:
-        words = set(each.op)
-        if each.op[0] not in ("ld", "ldu", "atom", "suld") or words & self._elsewhere:
+        if each.op[0] not in ("ld", "ldu", "atom", "suld") or self._elsewhere.intersection(each.op):
             return False
-        if each.op[0] in ("atom", "suld"):
-            return True
-        return bool(words & _ORDERED) or not self._writes.keys() & set(sources(each))  # one address, over and over
+        changes = each.op[0] in ("atom", "suld") or _ORDERED.intersection(each.op)
+        return bool(changes) or not self._writes.keys() & set(sources(each))  # one address, over and over
 
     def _every_turn(self, block: int) -> bool:
         """Return whether every turn of the loop passes a block."""
