@@ -288,15 +288,9 @@ INSTRUCTIONS = {
         " add.u32 %r9, %r9, 1; setp.lt.u32 %p2, %r7, 2; @%p2 mov.u32 %r9, %r1; mov.u32 %r6, %r9; $E:"
         " add.u32 %r7, %r7, 1; setp.lt.u32 %p1, %r7, 7; @%p1 bra $L;", LANE + 3,
     ),
-    "bmsk.wrap": (
-        BITS, "add.u32 %r5, %r1, 32; bmsk.wrap.b32 %r6, %r5, 36;", [(0xF << lane) % 2**32 for lane in range(32)],
-    ),
-    "bmsk": (BITS, "bmsk.clamp.b32 %r6, %r1, 4;", [(0xF << lane) % 2**32 for lane in range(32)]),
-    "szext": (BITS, f"{LOAD} szext.clamp.s32 %r6, %r5, 9;", (SIGNED << 23) >> 23),
     "slct": (SIGNED, f"{LOAD} slct.u32.s32 %r6, 1, 2, %r5;", np.where(SIGNED >= 0, 1, 2)),
     "set": (SIGNED, f"{LOAD} set.lt.u32.s32 %r6, %r5, 7;", np.where(SIGNED < 7, -1, 0)),
     "mul24": (SIGNED, f"{LOAD} mul24.lo.s32 %r6, %r5, 77;", ((SIGNED << 8) >> 8) * 77),
-    "testp": (SINGLES, f"{SINGLE} testp.subnormal.f32 %p1, 0f00000001; selp.b32 %r6, 1, 0, %p1;", [1] * 32),
     "add.sat": (SIGNED, f"{LOAD} add.sat.s32 %r6, %r5, %r5;", np.clip(2 * SIGNED.astype(int), -(2**31), 2**31 - 1)),
     "lop3 with a predicate": (
         BITS, f"{LOAD} lop3.or.b32 %r7|%p1, %r5, 1, 0, 0xC0, 0; selp.b32 %r6, 1, 0, %p1;", BITS & 1,

@@ -293,13 +293,6 @@ COMPARISONS: dict[str, Operation] = {
     **{f"{name}u": lambda a, b, test=test: test(a, b) | _unordered(a, b) for name, test in _ORDERED.items()},
 }  # fmt: skip
 
-PROPERTIES: dict[str, Operation] = {
-    "finite": np.isfinite, "infinite": np.isinf, "number": lambda a: ~np.isnan(a), "notanumber": np.isnan,
-    "normal": lambda a: np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny),
-    "subnormal": lambda a: (a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny),
-}  # fmt: skip
-"""Of ``testp``."""
-
 
 def _approximate(of: Operation) -> Operation:
     return lambda a: of(np.asarray(a, np.float64)).astype(np.asarray(a).dtype)

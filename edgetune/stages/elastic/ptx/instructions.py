@@ -239,12 +239,6 @@ def _alike(compute: Callable[[Instruction], Any], result: str, *kinds: str) -> C
     return rule
 
 
-def _limit(each: Instruction) -> Any:
-    """Return the bits of a place or count that matter."""
-    return np.uint32(31 if "wrap" in each.op else 255)
-
-
-_NONE = np.zeros(1, np.uint32)
 _RULES: dict[str, Callable[[Instruction], Rule]] = {
     **dict.fromkeys(("mul", "mad", "mul24", "mad24", "madc"), _product), "addc": _extended, "subc": _extended,
     "shl": _shift, "shr": _shift, "lop3": _lop3, "dp4a": _dot, "dp2a": _dot, "setp": _setp, "set": _setp, "cvt": _cvt,
@@ -256,15 +250,7 @@ _RULES: dict[str, Callable[[Instruction], Rule]] = {
     "bfind": _alike(lambda each: partial(arithmetic.highest_bit, as_shift="shiftamt" in each.op), "u32", "last"),
     "bfe": _alike(lambda _: arithmetic.field, "last", "last", "u32", "u32"),
     "bfi": _alike(lambda _: arithmetic.inserted, "last", "last", "last", "u32", "u32"),
-    "bmsk": _alike(
-        lambda each: lambda at, size: arithmetic.inserted(~_NONE, _NONE, at & _limit(each), size & _limit(each)),
-        "b32", "u32", "u32",
-    ),
-    "szext": _alike(
-        lambda each: lambda value, size: arithmetic.field(value, _NONE, size & _limit(each)), "last", "last", "u32"
-    ),
     "selp": _alike(lambda _: lambda a, b, held: np.where(held, a, b), "last", "last", "last", "pred"),
     "slct": _alike(lambda _: lambda a, b, by: np.where(by >= 0, a, b), "first", "first", "first", "last"),
-    "testp": _alike(lambda each: arithmetic.PROPERTIES[each.op[1]], "pred", "last"),
 }  # fmt: skip
 """By the first word of the instruction; all others are plain arithmetic."""
