@@ -8,19 +8,20 @@ What an instruction does, which types it takes and what its words mean: NVIDIA, 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.ptx.effects import MEETINGS, meeting
+from edgetune.stages.elastic.ptx.effects import MEETINGS
 from edgetune.stages.elastic.ptx.formats import DTYPES
 from edgetune.stages.elastic.ptx.instructions import rule_of
 from edgetune.stages.elastic.ptx.memory import Layout
 from edgetune.stages.elastic.ptx.operands import Operands, Statements
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
+from edgetune.stages.elastic.ptx.tensor_cores import ALL, PRODUCTS
 
 NEXT, JUMP, END, BARRIER, WARP = range(5)
 """How a segment ends, or that it is one instruction at which threads of a block or lanes of a warp meet."""
@@ -51,7 +52,7 @@ class Segment:
         run: From threads and their registers to a predicate of those that jump or end; ``None`` for all of them.
         target: The segment to which they jump.
         line: Of the text.
-        meeting: From threads and their registers to what they wait for.
+        mask: Lanes of the warp for which an instruction waits, as bits, or the number of the register of these bits.
         computes: Whether it has statements.
     """
 
@@ -59,7 +60,7 @@ class Segment:
     run: Callable[[Any, Any], Any]
     target: int
     line: int
-    meeting: Callable[[Any, Any], Any]
+    mask: Any
     computes: bool
 
 
@@ -98,8 +99,7 @@ class _Draft:
     each: Instruction
     answer: str = "None"
     label: int = -1
-    asks: Statements = field(default_factory=Statements)
-    waits: str = "None"
+    mask: Any = None
     out: int = 0
 
 
@@ -123,10 +123,8 @@ def decoded(entry: Entry, placed: Layout, name: str) -> Code:
     source, lines = _source(of, drafts)
     exec(compile(source, _FILE, "exec"), of.names)
     segments = [
-        Segment(
-            each.kind, of.names[f"s{number}"], starts.get(each.label, len(drafts)), each.each.line,
-            of.names[f"m{number}"], bool(each.statements.lines)
-        )
+        Segment(each.kind, of.names[f"s{number}"], starts.get(each.label, len(drafts)), each.each.line, each.mask,
+                bool(each.statements.lines))
         for number, each in enumerate(drafts)
     ]  # fmt: skip
     numbers = [tuple(number for number in range(each.bit_length()) if each >> number & 1) for each in live]
@@ -170,9 +168,9 @@ def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[i
                     keep(JUMP, each, answer=of.let(f"~{guard}"), label=number + 1)
                 elif of.now.lines:
                     keep(NEXT, each)
-                waits, of.now, asks = meeting(of, each), Statements(), of.now
+                mask = None if kind == BARRIER else ALL if each.op[0] in PRODUCTS else of.mask(each.operands[-1])
                 of.perform(rule_of(each))
-                keep(kind, each, asks=asks, waits=waits)
+                keep(kind, each, mask=mask)
                 leaders.add(number + 1)
             elif kind in (JUMP, END):
                 keep(kind, each, answer=guard or "None", label=jumps[number] if kind == JUMP else -1)
@@ -245,7 +243,7 @@ def _live(drafts: Sequence[_Draft], starts: Mapping[int, int]) -> list[int]:
     """Return the registers that are read from each segment on before they are written, as the bits of numbers."""
     end = len(drafts)
     live = [0] * (end + 1)
-    used = [sum(1 << one for one in each.statements.used | each.asks.used) for each in drafts]
+    used = [sum(1 << one for one in each.statements.used) for each in drafts]
     kept = [~sum(1 << one for one in each.statements.written) for each in drafts]
     after = [
         [*([starts.get(each.label, end)] if each.kind == JUMP else []),
@@ -272,15 +270,11 @@ def _source(of: Operands, drafts: Sequence[_Draft]) -> tuple[str, dict[int, Inst
     """Return the text of the functions of all segments, and the instruction of each of its lines."""
     text, lines = list[str](), dict[int, Instruction]()
 
-    def function(name: str, statements: Statements, ends: Sequence[str], answer: str) -> None:
-        text.append(f"def {name}(T, R):")
-        for line, each in statements.lines:
+    for number, draft in enumerate(drafts):
+        text.append(f"def s{number}(T, R):")
+        for line, each in draft.statements.lines:
             text.append(f" {line}")
             if each is not None:
                 lines[len(text)] = each
-        text.extend(f" {line}" for line in (*ends, f"return {answer}"))
-
-    for number, each in enumerate(drafts):
-        function(f"s{number}", each.statements, of.ends(each.statements, each.out), each.answer)
-        function(f"m{number}", each.asks, (), each.waits)
+        text.extend(f" {line}" for line in (*of.ends(draft.statements, draft.out), f"return {draft.answer}"))
     return "\n".join(text), lines

@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.stages.elastic.ptx.control_flow import waits_for_block
 from edgetune.stages.elastic.ptx.formats import DTYPES, PAIRS, Array, narrowed, widened
 from edgetune.stages.elastic.ptx.memory import AT_ONCE, StoppedError
-from edgetune.stages.elastic.ptx.operands import Operands, Rule, parts
+from edgetune.stages.elastic.ptx.operands import Rule, parts
 from edgetune.stages.elastic.ptx.parse import Instruction
 from edgetune.stages.elastic.ptx.tensor_cores import PRODUCTS
 
-_ALL = 0xFFFFFFFF
 _HASH, _PRIME, _MIX = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3), np.uint64(0x94D049BB133111EB)
 _SPACES = ("shared", "global", "const", "local", "param")
 _OUTSIDE = ("", "global")
@@ -197,16 +195,6 @@ def _trap(_: Instruction) -> Rule:
         raise StoppedError("crash", "trap")
 
     return Rule((), (), stop, (), acts=True)
-
-
-def meeting(of: Operands, each: Instruction) -> str:
-    """Return the expression of what an instruction waits for.
-
-    Lanes of the warp, as the bits of a number; ``None``: all threads of the block.
-    """
-    if each.op[0] in PRODUCTS:
-        return of.bind(np.array([_ALL], np.uint32))
-    return "None" if waits_for_block(each) else of.read(each.operands[-1], "u32")
 
 
 def _barrier(each: Instruction) -> Rule | None:

@@ -319,7 +319,8 @@ class Blocks:
         """Return for each thread of a group whether all lanes are there that an instruction waits for."""
         alive = np.packbits(self._alive, bitorder="little").view("<u4")[group.slot // WARP_THREADS]
         missing = alive & ~group.bits(np.ones(group.size, bool))
-        return np.broadcast_to((segment.meeting(group, group.registers) & missing) == 0, group.size)
+        mask = group.registers[segment.mask] if isinstance(segment.mask, int) else segment.mask
+        return np.broadcast_to((mask & missing) == 0, group.size)
 
     def _release(self) -> bool:
         """Let threads go on for which all others have come; return whether there were any."""

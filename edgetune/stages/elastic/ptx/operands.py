@@ -188,6 +188,13 @@ class Operands:
         number = int(text.rstrip("U"), 0) % (1 << bits)
         return np.array([number], f"u{dtype.itemsize}").view(dtype)
 
+    def mask(self, operand: str) -> Any:
+        """Return the bits of an operand, or the number of the register that holds them when a segment begins."""
+        if operand not in self._numbers:
+            return self._constant(operand, np.dtype("u4"))
+        self.now.used.add(self._numbers[operand])
+        return self._numbers[operand]
+
     def predicate(self, operand: str) -> str:
         """Return the expression of a predicate, which may be negated, or of a constant in its place."""
         name = operand.lstrip("!").strip()

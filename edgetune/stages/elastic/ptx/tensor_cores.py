@@ -22,6 +22,8 @@ from edgetune.stages.elastic.ptx.parse import Instruction
 
 _WARP = 32
 _LANE = np.arange(_WARP)
+ALL = np.array([0xFFFFFFFF], np.uint32)
+"""The lanes of a warp that come to a product, as the bits of a number."""
 _GROUP, _PLACE = _LANE // 4, _LANE % 4
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _SHAPES = frozenset({
