@@ -215,9 +215,9 @@ def highest_bit(a: Array, as_shift: bool) -> Array:
     none."""
     bits = a.dtype.itemsize * 8
     value = (np.where(a < 0, ~a, a) if a.dtype.kind == "i" else a).astype(np.uint64)
-    high = value >> np.uint64(32)
-    upper, lower = (np.frexp(each.astype(np.float64))[1] for each in (high, value & np.uint64(2**32 - 1)))
-    place = np.where(high > 0, 32 + upper, lower) - 1
+    for by in (1, 2, 4, 8, 16, 32):
+        value = value | value >> np.uint64(by)
+    place = np.bitwise_count(value).astype(np.int32) - 1
     return np.where(place < 0, place, bits - 1 - place if as_shift else place).astype(np.int32).view(np.uint32)
 
 
@@ -237,14 +237,11 @@ def inserted(a: Array, b: Array, start: Array, length: Array) -> Array:
 
 def permuted(a: Array, b: Array, selector: Array) -> Array:
     """Return four bytes chosen from eight by the digits of a selector (``prmt``)."""
-    both = (b.astype(np.uint64) << np.uint64(32)) | a.astype(np.uint64)
-    found = np.zeros(np.broadcast_shapes(a.shape, b.shape, np.shape(selector)), np.uint32)
-    for place in range(4):
-        digit = (selector >> np.uint32(4 * place)) & np.uint32(15)
-        byte = ((both >> (8 * (digit & np.uint32(7))).astype(np.uint64)) & np.uint64(255)).astype(np.uint32)
-        byte = np.where(digit & np.uint32(8), np.where(byte & np.uint32(128), np.uint32(255), np.uint32(0)), byte)
-        found |= byte << np.uint32(8 * place)
-    return found
+    words = np.stack(np.broadcast_arrays(a, b, selector), axis=-1)
+    digits = words[:, 2:] >> np.arange(0, 16, 4, dtype=np.uint32)
+    found = np.take_along_axis(np.ascontiguousarray(words[:, :2]).view(np.uint8), (digits & 7).astype(np.intp), axis=1)
+    found = np.where(digits & 8, np.where(found & 128, 255, 0), found).astype(np.uint8)
+    return found.view(np.uint32).reshape(-1)
 
 
 def looked_up(a: Array, b: Array, c: Array, table: int) -> Array:

@@ -19,8 +19,8 @@ Puts the functions that a PTX kernel calls into its body, for the interpreter.
     ...                                      ... body with names of its own, and param0 for its parameter
     .func (.param .b32 r) helper(.param p)   ret              -> bra behind the call
 
-Each call gets a copy of its own behind the kernel. A call of a function that is not in the text, or of one that calls
-itself, stays as it is. Source of the syntax: NVIDIA, "PTX ISA", section 7.1.
+Each call gets a copy of its own behind the kernel. A call of a function that is not in the text stays as it is. Source
+of the syntax: NVIDIA, "PTX ISA", section 7.1.
 """
 
 from __future__ import annotations
@@ -56,20 +56,14 @@ def with_functions(module: Module, entry: Entry) -> Entry:
         entry, instructions=code, registers=dict(entry.registers), labels=dict(entry.labels),
         variables=[*entry.variables],
     )  # fmt: skip
-    within: dict[int, tuple[str, ...]] = {}
-    at = 0
-    while at < len(code):
-        each, chain = code[at], within.get(at, ())
-        names = [one for one in each.operands if not one.startswith("(")]
-        name = names[0] if each.op[0] == "call" else ""
-        if name in module.functions and name not in chain and len(code) < MOST_STATEMENTS:
+    for at, each in enumerate(code):  # which grows
+        name = next((one for one in each.operands if not one.startswith("(")), "")
+        if each.op[0] == "call" and name in module.functions and len(code) < MOST_STATEMENTS:
             start, number = len(code), f"{name}@{at}"
             code[at] = replace(each, op=("bra",), operands=(f"$in@{number}",))
             made.labels |= {f"$in@{number}": start, f"$out@{number}": at + 1}
             actual = _WORD.findall(" ".join(one for one in each.operands if one.startswith("(")))
             _append(made, module.functions[name], actual, number)
-            within |= dict.fromkeys(range(start, len(code)), (*chain, name))
-        at += 1
     own = {each.name for each in made.variables if each.space == "param"}  # of called functions: of each thread
     code[:] = [
         replace(each, op=(each.op[0], "local", *each.op[2:]))

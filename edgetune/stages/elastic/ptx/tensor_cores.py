@@ -111,9 +111,7 @@ def _multiplied(
     m, n, k = shape
     matrices, at = [], 0
     for (row, column), kind, count, size in zip(fragments, kinds, counts, ((m, k), (k, n), (m, n)), strict=True):
-        matrix = np.zeros(
-            (len(warps), *size), np.int64 if kind[-2:] in ("s8", "u8", "32") and kind[0] in "su" else float
-        )
+        matrix = np.zeros((len(warps), *size), np.int64 if kind in ("s8", "u8", "s32") else float)
         elements = widened(_elements(threads, values[at : at + count], kind), kind)[:, warps]  # element, warp, lane
         matrix[:, row, column] = elements.transpose(1, 0, 2)
         matrices.append(matrix)
@@ -140,12 +138,7 @@ def _spread(threads: Any, warps: Array, elements: Array, kind: str) -> list[Arra
     """Return registers that hold an array of elements, warps and lanes."""
     numbers = np.zeros((len(elements), threads.size), elements.dtype)
     numbers[:, warps] = elements
-    found = (
-        numbers.astype(np.int64).astype(DTYPES[kind])
-        if DTYPES[kind].kind in "iu" and kind != "bf16"
-        else narrowed(numbers, kind)
-    )
-    return _in_registers(found)
+    return _in_registers(numbers.astype(np.int32) if kind == "s32" else narrowed(numbers, kind))
 
 
 _LOADS = frozenset({"sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "b16"})
