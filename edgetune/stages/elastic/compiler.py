@@ -7,8 +7,8 @@ for the types of every CUDA platform (int 32 bits, long 64, IEEE 754 float and d
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -180,7 +180,10 @@ def _compiled(
     Raises:
         _RefusedError: the source does not compile.
     """
-    with _program(nvrtc, source, name) as program:
+    texts, names = [text.encode() for text in STAND_INS.values()], [each.encode() for each in STAND_INS]
+    data = source.encode(errors="surrogateescape")
+    (program,) = _call(nvrtc.nvrtcCreateProgram, data, os.fsencode(name), len(names), texts, names)
+    try:
         for each in instances:
             _call(nvrtc.nvrtcAddNameExpression, program, each.encode())
         (status,) = nvrtc.nvrtcCompileProgram(program, len(words), [word.encode() for word in words])
@@ -189,17 +192,7 @@ def _compiled(
             raise _RefusedError(log.rstrip(b"\0 \n").decode(errors="surrogateescape"))
         text = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0 \n").decode(errors="replace")
         symbols = {each: _call(nvrtc.nvrtcGetLoweredName, program, each.encode())[0].decode() for each in instances}
-    return f"{text}\n", symbols
-
-
-@contextmanager
-def _program(nvrtc: Any, source: str, name: str) -> Iterator[Any]:
-    texts, names = [text.encode() for text in STAND_INS.values()], [each.encode() for each in STAND_INS]
-    (program,) = _call(
-        nvrtc.nvrtcCreateProgram, source.encode(errors="surrogateescape"), os.fsencode(name), len(names), texts, names
-    )
-    try:
-        yield program
+        return f"{text}\n", symbols
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
