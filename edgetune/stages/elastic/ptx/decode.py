@@ -9,6 +9,9 @@ What an instruction does, which types it takes and what its words mean: NVIDIA, 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
@@ -82,12 +85,8 @@ class Code:
 
     def instruction(self, trace: TracebackType | None) -> Instruction | None:
         """Return the instruction that was run when an exception was raised."""
-        found = None
-        while trace is not None:
-            if trace.tb_frame.f_code.co_filename == _FILE:
-                found = self.lines.get(trace.tb_lineno)
-            trace = trace.tb_next
-        return found
+        places = [line for frame, line in walk_tb(trace) if frame.f_code.co_filename == _FILE]
+        return self.lines.get(places[-1]) if places else None
 
 
 @dataclass(slots=True)
@@ -254,15 +253,10 @@ def _live(drafts: Sequence[_Draft], starts: Mapping[int, int]) -> list[int]:
     while changed:
         changed = False
         for number in reversed(range(end)):
-            out = 0
-            for each in after[number]:
-                out |= live[each]
+            out = drafts[number].out = reduce(or_, (live[each] for each in after[number]), 0)
             found = used[number] | (out & kept[number])
             if found != live[number]:
                 live[number], changed = found, True
-    for draft, behind in zip(drafts, after, strict=True):
-        for one in behind:
-            draft.out |= live[one]
     return live
 
 
