@@ -35,14 +35,11 @@ _EMPTY = """
 """Kernels can use no more of these headers than NVRTC provides without them."""
 
 
-def _stand_ins() -> dict[str, str]:
-    folder = files(__package__).joinpath("cuda_headers")
-    texts = dict.fromkeys(_EMPTY.split(), "#pragma once\n")
-    texts |= {name: folder.joinpath(name).read_text("utf-8") for name in _WRITTEN}
-    return texts | {alias: texts[name] for alias, name in _ALIASES.items()}
-
-
-STAND_INS: Mapping[str, str] = MappingProxyType(_stand_ins())
+_TEXTS = {name: files(__package__).joinpath("cuda_headers", name).read_text("utf-8") for name in _WRITTEN}
+STAND_INS: Mapping[str, str] = MappingProxyType({
+    **dict.fromkeys(_EMPTY.split(), "#pragma once\n"), **_TEXTS,
+    **{alias: _TEXTS[name] for alias, name in _ALIASES.items()},
+})  # fmt: skip
 """The text of each header by the name that sources include."""
 
 

@@ -21,7 +21,7 @@ Physical launches of kernels to run on the CPU, the order in which their blocks 
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -109,7 +109,10 @@ def _trial(kernel: str, words: list[str], seed: int) -> SampleLaunch:
     shared_bytes = 0
     arguments: list[Argument] = []
     buffers: dict[str, Array] = {}
-    for name, value in _pairs(words):
+    for word in words:
+        name, _, value = word.partition("=")
+        if not name or not value:
+            raise ValueError(f"{word!r} is not name=value")
         if name == "grid":
             grid = dim([*map(int, value.split(","))])
         elif name == "block":
@@ -126,14 +129,6 @@ def _trial(kernel: str, words: list[str], seed: int) -> SampleLaunch:
     if grid is None or block is None:
         raise ValueError("it needs grid= and block=")
     return SampleLaunch(Call(kernel, Logical(grid, block, shared_bytes), tuple(arguments)), buffers)
-
-
-def _pairs(words: list[str]) -> Iterator[tuple[str, str]]:
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name or not value:
-            raise ValueError(f"{word!r} is not name=value")
-        yield name, value
 
 
 def instance_symbol(instance: str) -> str:

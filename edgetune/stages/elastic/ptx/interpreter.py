@@ -23,8 +23,6 @@ Each call gets a copy of its own behind the kernel. A call of a function that is
 of the syntax: NVIDIA, "PTX ISA", section 7.1.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import sys

@@ -22,12 +22,8 @@ CLOCKS = frozenset({"clock", "clock_hi", "clock64", "globaltimer", "globaltimer_
 """They are read anew each time."""
 
 
-def _lane(of: Any) -> Any:
-    return of.thread % WARP_THREADS
-
-
 def _bit(of: Any) -> Any:
-    return np.uint32(1) << _lane(of).astype(np.uint32)
+    return np.uint32(1) << (of.thread % WARP_THREADS).astype(np.uint32)
 
 
 _ALONG: dict[str, Callable[[int, Any], Any]] = {
@@ -38,7 +34,7 @@ _ALONG: dict[str, Callable[[int, Any], Any]] = {
 }
 SPECIAL: dict[str, Callable[[Any], Any]] = {
     **{f"{name}.{axis}": partial(compute, i) for name, compute in _ALONG.items() for i, axis in enumerate("xyz")},
-    "laneid": _lane,
+    "laneid": lambda of: of.thread % WARP_THREADS,
     "lanemask_eq": _bit, "lanemask_lt": lambda of: _bit(of) - np.uint32(1), "lanemask_ge": lambda of: -_bit(of),
     "lanemask_le": lambda of: _bit(of) * np.uint32(2) - np.uint32(1),
     "lanemask_gt": lambda of: -(_bit(of) * np.uint32(2)),
