@@ -35,7 +35,7 @@ _EMPTY = """
 """Kernels can use no more of these headers than NVRTC provides without them."""
 
 
-_TEXTS = {name: files(__package__).joinpath("cuda_headers", name).read_text("utf-8") for name in _WRITTEN}
+_TEXTS = {name: files(__package__).joinpath("cuda_headers").joinpath(name).read_text("utf-8") for name in _WRITTEN}
 STAND_INS: Mapping[str, str] = MappingProxyType({
     **dict.fromkeys(_EMPTY.split(), "#pragma once\n"), **_TEXTS,
     **{alias: _TEXTS[name] for alias, name in _ALIASES.items()},
