@@ -10,7 +10,7 @@ from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.gpu_session import open_gpu_session
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Resources
-from edgetune.stages.elastic.kernel import grid_symbol
+from edgetune.stages.elastic.kernel import form_symbol
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.testing.fake_jetson import FakeClock
 from fakes.cuda_driver import FakeCuda, fake_image
@@ -23,8 +23,8 @@ NEEDS = Resources(registers_per_thread=32)
 def built(asked, context, recorded):
     """Stand for the compiler and the forms, which others test: every kernel has one elastic form."""
     names = sorted({call.kernel for call in asked.calls})
-    forms = {name: Forms(Form(name, NEEDS), {1: Form(grid_symbol(name), NEEDS)}) for name in names}
-    return Build(fake_image(*names, *map(grid_symbol, names)), forms, recorded)
+    forms = {name: Forms(Form(name, NEEDS), {1: Form(form_symbol(name, "grid"), NEEDS)}) for name in names}
+    return Build(fake_image(*names, *(form_symbol(name, "grid") for name in names)), forms, recorded)
 
 
 @pytest.fixture

@@ -154,7 +154,8 @@ class Machine:
 
 
 def interpreted(done: TransformResult, gpu: FakeCudaGpu) -> Machine:
-    program = PtxProgram.of(done.source, "k.ptx")
+    """Return a machine whose GPU runs the kernels of PTX in the interpreter, with the arguments that it is handed."""
+    program = PtxProgram(done.source, "k.ptx")
 
     def run_it(memory: FakeMemory, launch: FakeLaunch) -> None:
         places = {base: memory.view(base, np.uint8, size) for base, size in memory.allocations()}

@@ -40,7 +40,7 @@ def transformed() -> TransformResult:
 
 @pytest.fixture(scope="module")
 def built(transformed: TransformResult) -> PtxProgram:
-    return PtxProgram.of(transformed.source, "mdtb.ptx")
+    return PtxProgram(transformed.source, "mdtb.ptx")
 
 
 def memory(made: KernelSequence, seed: int) -> dict[str, np.ndarray[Any, Any]]:

@@ -5,14 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from ptx_corpus import made as made_of
-from ptx_corpus import transformed, trials
 
 from edgetune.stages.elastic import kernel as abi
-from edgetune.stages.elastic.cpu_equivalence import Matrix, check, ways
+from edgetune.stages.elastic.cpu_equivalence import Matrix, ways
 from edgetune.stages.elastic.gpu import Logical, Pointer, Scalar
 from edgetune.stages.elastic.kernel import TransformResult, Variant
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
-from edgetune.stages.elastic.sample_launches import CpuLaunch, CpuResult, ExecutionOrder, Taking
+from edgetune.stages.elastic.sample_launches import CpuLaunch, CpuResult, ExecutionOrder
 
 COUNT = """
 __global__ void count(int *done) {
@@ -32,17 +31,17 @@ def made() -> TransformResult:
 
 @pytest.fixture(scope="module")
 def built() -> PtxProgram:
-    return PtxProgram.of(made().source, "count.ptx")
+    return PtxProgram(made().source, "count.ptx")
 
 
 def launch(rank: int = 0, blocks: int = 5, *, changes: bool = False) -> CpuLaunch:
     logical = Scalar(abi.packed((BLOCKS, 1, 1), (THREADS, 1, 1), rank, BLOCKS))
-    arguments, taking = (Pointer("done"), logical, Pointer("words")), Taking("words", rank, quota_changes=changes)
-    return CpuLaunch("count__persistent", (blocks, 1, 1), (THREADS, 1, 1), arguments, taking=taking)
+    arguments = (Pointer("done"), logical, Pointer(abi.CONTROL))
+    return CpuLaunch("count__persistent", (blocks, 1, 1), (THREADS, 1, 1), arguments, 0, rank, changes)
 
 
 def run(built: PtxProgram, *launches: CpuLaunch, seed: int = 0, quota: int = abi.NO_QUOTA) -> CpuResult:
-    memory = {"done": np.zeros(BLOCKS, np.int32), "words": np.array([0, 0, quota], np.uint32)}
+    memory = {"done": np.zeros(BLOCKS, np.int32), abi.CONTROL: np.array([0, 0, quota], np.uint32)}
     return next(built.run_all([(launches, ExecutionOrder("forward", seed))], memory))
 
 
@@ -50,7 +49,7 @@ def test_all_logical_blocks_are_done_once(built: PtxProgram) -> None:
     outcome = run(built, launch())
     assert outcome.message == ""
     np.testing.assert_array_equal(outcome.buffers["done"], THREADS)
-    following, done, quota = outcome.buffers["words"]
+    following, done, quota = outcome.buffers[abi.CONTROL]
     assert done == BLOCKS
     assert BLOCKS < following <= BLOCKS + 5
     assert quota == abi.NO_QUOTA
@@ -59,7 +58,7 @@ def test_all_logical_blocks_are_done_once(built: PtxProgram) -> None:
 def test_blocks_above_the_quota_leave_before_they_take(built: PtxProgram) -> None:
     outcome = run(built, launch(rank=2), quota=2)
     np.testing.assert_array_equal(outcome.buffers["done"], 0)
-    np.testing.assert_array_equal(outcome.buffers["words"], [0, 0, 2])
+    np.testing.assert_array_equal(outcome.buffers[abi.CONTROL], [0, 0, 2])
 
 
 def test_a_quota_that_changes_stops_a_launch_halfway_and_loses_no_block(built: PtxProgram) -> None:
@@ -67,7 +66,7 @@ def test_a_quota_that_changes_stops_a_launch_halfway_and_loses_no_block(built: P
     for seed in SEEDS:
         outcome = run(built, launch(changes=True), seed=seed)
         assert outcome.message == ""
-        following, done, _ = map(int, outcome.buffers["words"])
+        following, done, _ = map(int, outcome.buffers[abi.CONTROL])
         assert done == min(following, BLOCKS)
         np.testing.assert_array_equal(outcome.buffers["done"], THREADS * (np.arange(BLOCKS) < following))
         taken.append(following)
@@ -96,7 +95,7 @@ def test_another_launch_goes_on_where_the_last_one_stopped(built: PtxProgram, se
 def test_plain_counting_and_takes_above_the_quota_are_found(old: str, new: str, message: str) -> None:
     text = made().source
     assert text.count(old) == 1
-    outcome = run(PtxProgram.of(text.replace(old, new), "count.ptx"), launch(blocks=5), quota=2)
+    outcome = run(PtxProgram(text.replace(old, new), "count.ptx"), launch(blocks=5), quota=2)
     assert outcome.status == "crash"
     assert message in outcome.message
 
@@ -111,15 +110,3 @@ def test_ways_of_persistent_forms_end_with_a_launch_without_a_quota() -> None:
         assert way.shards[-1] == (0, BLOCKS)
     assert any(rank for way in found for rank, _ in way.shards)
     assert max(len(way.shards) for way in found) == 5
-
-
-@pytest.mark.parametrize("name", ["reduce_dynamic", "warp_shared"])
-def test_memory_of_blocks_that_run_in_turns_is_kept_apart(name: str) -> None:
-    done = transformed(name)
-    only = tuple(
-        replace(each, variants=tuple(one for one in each.variants if one.level == "persistent"))
-        for each in done.kernels
-    )
-    for verdict in check(replace(done, kernels=only), trials(name), matrix=Matrix(cuts=2)):
-        assert verdict.reason == ""
-        assert verdict.forms == 1

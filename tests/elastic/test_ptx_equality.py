@@ -55,7 +55,7 @@ def launched(symbol: str, trial: SampleLaunch) -> CpuLaunch:
 
 
 def on_the_interpreter(name: str, trial: SampleLaunch) -> Buffers:
-    program = PtxProgram.of(text(name), name)
+    program = PtxProgram(text(name), name)
     outcome = next(program.run_all([([launched(trial.call.kernel, trial)], FORWARD)], trial.buffers))
     assert (outcome.status, outcome.message) == ("ok", "")
     return outcome.buffers

@@ -7,8 +7,8 @@ for the types of every CUDA platform (int 32 bits, long 64, IEEE 754 float and d
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -35,14 +35,11 @@ _EMPTY = """
 """Kernels can use no more of these headers than NVRTC provides without them."""
 
 
-def _stand_ins() -> dict[str, str]:
-    folder = files(__package__).joinpath("cuda_headers")
-    texts = dict.fromkeys(_EMPTY.split(), "#pragma once\n")
-    texts |= {name: folder.joinpath(name).read_text("utf-8") for name in _WRITTEN}
-    return texts | {alias: texts[name] for alias, name in _ALIASES.items()}
-
-
-STAND_INS: Mapping[str, str] = MappingProxyType(_stand_ins())
+_TEXTS = {name: files(__package__).joinpath("cuda_headers").joinpath(name).read_text("utf-8") for name in _WRITTEN}
+STAND_INS: Mapping[str, str] = MappingProxyType({
+    **dict.fromkeys(_EMPTY.split(), "#pragma once\n"), **_TEXTS,
+    **{alias: _TEXTS[name] for alias, name in _ALIASES.items()},
+})  # fmt: skip
 """The text of each header by the name that sources include."""
 
 
@@ -58,9 +55,8 @@ def toolkit_folder() -> str | None:
 
 
 _REMEDY = "pip install 'edgetune[cuda]'"
-_ERROR = re.compile(
-    r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.+)$", re.MULTILINE
-)
+ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+)?: (.+)$", re.MULTILINE)
+"""File, line and words of an error of NVRTC or nvcc."""
 HOST_CODE = "NVRTC compiles kernels only: move host code to another file"
 """The hint of errors about code that is not for the GPU."""
 _HOST = re.compile(r'identifier "(cu[A-Z]|cuda[A-Z]|malloc|free|fopen)|"std" has no member|__host__')
@@ -181,7 +177,10 @@ def _compiled(
     Raises:
         _RefusedError: the source does not compile.
     """
-    with _program(nvrtc, source, name) as program:
+    texts, names = [text.encode() for text in STAND_INS.values()], [each.encode() for each in STAND_INS]
+    data = source.encode(errors="surrogateescape")
+    (program,) = _call(nvrtc.nvrtcCreateProgram, data, os.fsencode(name), len(names), texts, names)
+    try:
         for each in instances:
             _call(nvrtc.nvrtcAddNameExpression, program, each.encode())
         (status,) = nvrtc.nvrtcCompileProgram(program, len(words), [word.encode() for word in words])
@@ -190,17 +189,7 @@ def _compiled(
             raise _RefusedError(log.rstrip(b"\0 \n").decode(errors="surrogateescape"))
         text = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0 \n").decode(errors="replace")
         symbols = {each: _call(nvrtc.nvrtcGetLoweredName, program, each.encode())[0].decode() for each in instances}
-    return f"{text}\n", symbols
-
-
-@contextmanager
-def _program(nvrtc: Any, source: str, name: str) -> Iterator[Any]:
-    texts, names = [text.encode() for text in STAND_INS.values()], [each.encode() for each in STAND_INS]
-    (program,) = _call(
-        nvrtc.nvrtcCreateProgram, source.encode(errors="surrogateescape"), os.fsencode(name), len(names), texts, names
-    )
-    try:
-        yield program
+        return f"{text}\n", symbols
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
@@ -218,17 +207,17 @@ def _read(size_of: Callable[..., Any], read: Callable[..., Any], program: Any) -
 
 def _refusal(log: str, name: str, compiler: str) -> InputError:
     """Return the first error in a log, with the user's own line number."""
-    errors = list(_ERROR.finditer(log))
+    errors = ERROR.findall(log)
     if not errors:
         first = next((line for line in log.splitlines() if "error" in line), "no reason given")
         return InputError(f"{name} does not compile: {first}", f"by {compiler}")
-    first_error = errors[0]
-    what = first_error["what"].partition(". ")[0]
-    message = f"{first_error['file']}, line {first_error['line']}: {what}"
+    file, line, what = errors[0]
+    what = what.partition(". ")[0]
+    message = f"{file}, line {line}: {what}"
     if "open source file" in what:
         return InputError(message, "NVRTC has few headers of its own: name the header's folder with --include DIR")
     if _HOST.search(what):
         return InputError(message, HOST_CODE)
-    different = {(each["file"], each["line"]) for each in errors}  # the forms of a kernel repeat its errors
+    different = {(file, line) for file, line, _ in errors}  # the forms of a kernel repeat its errors
     more = f", the first of {len(different)} lines with errors" if len(different) > 1 else ""
     return InputError(message, f"by {compiler}{more}")

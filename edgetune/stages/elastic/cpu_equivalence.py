@@ -39,7 +39,6 @@ from edgetune.stages.elastic.sample_launches import (
     CpuResult,
     ExecutionOrder,
     SampleLaunch,
-    Taking,
     chance,
 )
 
@@ -105,21 +104,6 @@ class FormLaunch:
 
 
 @dataclass(frozen=True, slots=True)
-class FormDifference:
-    """The first difference between a form and the original.
-
-    Args:
-        way: How the form was run.
-        reason: What is different, one line.
-        line: Of the source, where it is known.
-    """
-
-    way: FormLaunch
-    reason: str
-    line: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """The outcome of one trial of a kernel.
 
@@ -131,7 +115,6 @@ class Verdict:
         sequences: Sequences of launches of elastic forms that were run.
         forms: The number of forms.
         reason: Why it is not equal, one line; empty where it is.
-        difference: The first, where a form differs.
     """
 
     kernel: str
@@ -139,7 +122,6 @@ class Verdict:
     sequences: int
     forms: int
     reason: str = ""
-    difference: FormDifference | None = None
 
 
 def check(
@@ -169,13 +151,8 @@ def check(
     tried = [trial for trial in trials if trial.call.kernel in there]
     if not tried:
         return ()
-    read, wanted = program or PtxProgram.of(transformed.source, name), matrix or Matrix()
-    return tuple(_verdict(read, there[trial.call.kernel], with_control(trial), wanted, limit_s) for trial in tried)
-
-
-def with_control(trial: SampleLaunch) -> SampleLaunch:
-    """Return a trial whose memory holds control words too."""
-    return replace(trial, buffers={**trial.buffers, CONTROL: np.array([0, 0, NO_QUOTA], np.uint32)})
+    read, wanted = program or PtxProgram(transformed.source, name), matrix or Matrix()
+    return tuple(_verdict(read, there[trial.call.kernel], trial, wanted, limit_s) for trial in tried)
 
 
 def ways(elastic: ElasticKernel, logical: Logical, matrix: Matrix) -> Iterator[FormLaunch]:
@@ -237,23 +214,22 @@ def _slicings(blocks: int, cuts: int, chosen: random.Random) -> list[tuple[Shard
     for _ in range(cuts):
         inner = range(1, blocks)
         slicings.append([0, *sorted(chosen.sample(inner, min(len(inner), chosen.randint(1, _MOST_SHARDS // 2))))])
-    found: dict[tuple[Shard, ...], None] = {}
-    for starts in slicings:
-        shards = [(first, end - first) for first, end in zip(starts, [*starts[1:], blocks], strict=True)]
+    found = [
+        [(first, end - first) for first, end in zip(starts, [*starts[1:], blocks], strict=True)] for starts in slicings
+    ]
+    for shards in found:
         chosen.shuffle(shards)
-        found[tuple(shards)] = None
-    return list(found)
+    return list(dict.fromkeys(map(tuple, found)))
 
 
 def _verdict(built: PtxProgram, elastic: ElasticKernel, trial: SampleLaunch, matrix: Matrix, limit_s: int) -> Verdict:
     call, kernel, forms = trial.call, elastic.kernel, len(elastic.variants)
-    original = CpuLaunch(
-        kernel.name, call.logical.grid, call.logical.block, call.arguments, call.logical.dynamic_shared_bytes
-    )
-    nothing = next(built.run_all([([], FORWARD)], trial.buffers, limit_s)).buffers
+    logical, buffers = call.logical, {**trial.buffers, CONTROL: np.array([0, 0, NO_QUOTA], np.uint32)}
+    original = CpuLaunch(kernel.name, logical.grid, logical.block, call.arguments, logical.dynamic_shared_bytes)
+    nothing = next(built.run_all([([], FORWARD)], buffers, limit_s)).buffers
     expected: Buffers = {}
     for outcome, schedule in zip(
-        built.run_all([([original], schedule) for schedule in matrix.schedules], trial.buffers, limit_s),
+        built.run_all([([original], schedule) for schedule in matrix.schedules], buffers, limit_s),
         matrix.schedules,
         strict=False,  # none is run after one that hangs
     ):
@@ -263,17 +239,16 @@ def _verdict(built: PtxProgram, elastic: ElasticKernel, trial: SampleLaunch, mat
         if reason := different(expected, outcome.buffers, kernel):
             return Verdict(kernel.name, "racy", 0, forms, f"the original differs from itself in {schedule}: {reason}")
     silent = all(array.tobytes() == nothing[name].tobytes() for name, array in expected.items())
-    tried = list(ways(elastic, call.logical, matrix))
+    tried = list(ways(elastic, logical, matrix))
     sequences = [(launches_of(call, way), way.schedule) for way in tried]
     ran = 0
-    for outcome, way in zip(built.run_all(sequences, trial.buffers, limit_s), tried, strict=False):
+    for outcome, way in zip(built.run_all(sequences, buffers, limit_s), tried, strict=False):
         ran += 1
         reason = _failure(outcome) if outcome.status != "ok" else different(expected, outcome.buffers, kernel)
-        if not reason and way.persistent and outcome.buffers[CONTROL][1] != call.logical.blocks:
-            reason = f"{outcome.buffers[CONTROL][1]} logical blocks were counted as done, of {call.logical.blocks}"
+        if not reason and way.persistent and outcome.buffers[CONTROL][1] != logical.blocks:
+            reason = f"{outcome.buffers[CONTROL][1]} logical blocks were counted as done, of {logical.blocks}"
         if reason:
-            difference = FormDifference(way, reason, outcome.line)
-            return Verdict(kernel.name, "different", ran, forms, f"{way}: {reason}", difference)
+            return Verdict(kernel.name, "different", ran, forms, f"{way}: {reason}")
     return Verdict(kernel.name, "no output" if silent else "equal", ran, forms, _NO_OUTPUT if silent else "")
 
 
@@ -282,12 +257,11 @@ def launches_of(call: Call, way: FormLaunch) -> list[CpuLaunch]:
     logical, launches = call.logical, list[CpuLaunch]()
     for place, (first, count) in enumerate(way.shards, 1):
         arguments = (*call.arguments, Scalar(packed(logical.grid, logical.block, first, count)))
-        taking = None
+        launch = CpuLaunch(way.symbol, (way.blocks, 1, 1), way.block, arguments, logical.dynamic_shared_bytes)
         if way.persistent:
-            arguments = (*arguments, Pointer(CONTROL))
-            taking = Taking(CONTROL, first, quota_changes=place < len(way.shards))
-        shared_bytes = logical.dynamic_shared_bytes
-        launches.append(CpuLaunch(way.symbol, (way.blocks, 1, 1), way.block, arguments, shared_bytes, taking))
+            arguments, changes = (*arguments, Pointer(CONTROL)), place < len(way.shards)
+            launch = replace(launch, arguments=arguments, rank=first, quota_changes=changes)
+        launches.append(launch)
     return launches
 
 

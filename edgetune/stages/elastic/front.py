@@ -13,12 +13,12 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from edgetune.artifacts.output_file import scratch_folder
 from edgetune.errors import DeviceError, InputError
-from edgetune.stages.elastic.compiler import DEFAULTS, HOST_CODE, CompileOptions, ptx_of
+from edgetune.stages.elastic.compiler import DEFAULTS, ERROR, HOST_CODE, CompileOptions, ptx_of
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.ptx.parse import is_ptx, parse
@@ -28,10 +28,8 @@ from edgetune.stages.elastic.sample_launches import instance_symbol
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
 _PROPERTIES = re.compile(r"Function properties for (\S+)")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-_USED = re.compile(r"Used (\d+) registers")
-_SHARED = re.compile(r"(\d+) bytes smem")
+_USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes cumulative stack size)?(?:.*?(\d+) bytes smem)?")
 _LENGTH = re.compile(r"\d+")
-_CUMULATIVE = re.compile(r"(\d+) bytes cumulative stack size")
 
 
 def resources_in(log: str) -> dict[str, Resources]:
@@ -50,22 +48,10 @@ def resources_in(log: str) -> dict[str, Resources]:
         elif match := _STACK.search(line):
             frames[function] = int(match[1]), int(match[2]) + int(match[3])
         elif match := _USED.search(line):
+            registers, cumulative, shared = (int(each or 0) for each in match.groups())
             stack_bytes, spill_bytes = frames.get(entry, (0, 0))
-            shared, cumulative = _SHARED.search(line), _CUMULATIVE.search(line)
-            found[entry] = Resources(
-                int(match[1]),
-                int(shared[1]) if shared else 0,
-                max(stack_bytes, int(cumulative[1]) if cumulative else 0),
-                spill_bytes,
-            )
+            found[entry] = Resources(registers, shared, max(stack_bytes, cumulative), spill_bytes)
     return found
-
-
-def symbols_by_name(found: Iterable[str]) -> dict[str, str]:
-    """Return symbols by the plain names in them, without names of several symbols."""
-    names = {symbol: _plain_name(symbol) for symbol in found}
-    often = Counter(names.values())
-    return {name: symbol for symbol, name in names.items() if often[name] == 1}
 
 
 def _plain_name(symbol: str) -> str:
@@ -80,7 +66,6 @@ def _plain_name(symbol: str) -> str:
 
 _LAUNCHED = re.compile(r"^[ \t]*//[ \t]*launch[ \t]+(\w+[ \t]*<.*?>)(?=[ \t])", re.MULTILINE)
 _VERSION = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
-_ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+)?: (.+)$", re.MULTILINE)
 _TOOLKIT = Path("/usr/local/cuda")
 """Where the toolkit and JetPack have it."""
 _WHEELS = "nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtime nvidia-cuda-cccl"
@@ -183,9 +168,9 @@ def _by_nvcc(nvcc: str, source: str, arch: str, name: str, options: CompileOptio
             raise InputError(f"nvcc did not compile {name} within {_LIMIT_S} s", "give it a smaller file") from None
         if done.returncode:
             said = done.stderr + done.stdout
-            found = _ERROR.search(said)
+            found = ERROR.search(said)
             first = next((line for line in said.splitlines() if "error" in line), f"exit status {done.returncode}")
-            raise InputError(f"{found[1]}, line {found[2]}: {found[3]}" if found else first, f"by {nvcc} for {arch}")
+            raise InputError("{}, line {}: {}".format(*found.groups()) if found else first, f"by {nvcc} for {arch}")
         return (folder / "kernel.ptx").read_text("utf-8", "surrogateescape")
 
 
@@ -207,9 +192,10 @@ def _plainly_named(text: str, symbols: Mapping[str, str], name: str) -> str:
         symbols: Of instances of template kernels, by the names that were asked for.
         name: Of the file, for messages.
     """
-    entries = [each.name for each in parse(text, name).entries]
-    plain = symbols_by_name(set(entries) - set(symbols.values()))
-    names = {symbol: each for each, symbol in plain.items()}
+    own = {each.name for each in parse(text, name).entries}.difference(symbols.values())
+    plain = {symbol: _plain_name(symbol) for symbol in own}
+    often = Counter(plain.values())
+    names = {symbol: each for symbol, each in plain.items() if often[each] == 1}
     names |= {symbol: instance_symbol(each) for each, symbol in symbols.items()}
     if not names:
         return text
@@ -298,13 +284,10 @@ def _by_nvjitlink(text: str, arch: str) -> tuple[str, bool]:
         except nvjitlink.nvJitLinkError:
             failed = True
         logs = []
-        for size_of, read in (
-            (nvjitlink.get_info_log_size, nvjitlink.get_info_log),
-            (nvjitlink.get_error_log_size, nvjitlink.get_error_log),
-        ):
-            buffer = bytearray(size_of(linker))
+        for kind in ("info", "error"):
+            buffer = bytearray(getattr(nvjitlink, f"get_{kind}_log_size")(linker))
             if buffer:
-                read(linker, buffer)
+                getattr(nvjitlink, f"get_{kind}_log")(linker, buffer)
             logs.append(bytes(buffer).rstrip(b"\0").decode(errors="surrogateescape"))
         return "\n".join(logs), failed
     finally:

@@ -92,19 +92,9 @@ def packed(grid: Dim, block: Dim, first: int, count: int) -> bytes:
     return _PACKING.pack(*grid, *block, first, count)
 
 
-def grid_symbol(kernel: str) -> str:
-    """Return the name of the form whose grid alone is elastic."""
-    return f"{kernel}__grid"
-
-
-def persistent_symbol(kernel: str) -> str:
-    """Return the name of the form whose blocks take logical blocks from a counter."""
-    return f"{kernel}__persistent"
-
-
-def block_symbol(kernel: str, per_thread: int) -> str:
-    """Return the name of the form whose block is elastic too: with so many logical threads in a physical one."""
-    return f"{kernel}__block{per_thread}"
+def form_symbol(kernel: str, level: Level, per_thread: int = 1) -> str:
+    """Return the name of a form of a kernel, e.g. ``vadd__grid`` or ``vadd__block4``."""
+    return f"{kernel}__{level}{per_thread if level == 'block' else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,13 +122,6 @@ def wave(gpu: Gpu, call: Call) -> int:
     return gpu.sm_count * blocks_resident(gpu, resources, logical.threads, logical.dynamic_shared_bytes)
 
 
-def work_s(gpu: Gpu, call: Call) -> float:
-    """Return the time of a logical block's operations, or of its bytes, at the speeds of all of the GPU, s."""
-    return max(
-        call.flop_per_block / (call.efficiency * gpu.flop_per_s), call.bytes_per_block / gpu.bandwidth_bytes_per_s
-    )
-
-
 def about_s(gpu: Gpu, call: Call, shape: PieceShape) -> float | None:
     """Return about how long a piece takes on an idle GPU, s; ``None`` where that is unknown.
 
@@ -144,7 +137,11 @@ def about_s(gpu: Gpu, call: Call, shape: PieceShape) -> float | None:
     threads = math.ceil(call.logical.threads / shape.per_thread) * math.ceil(shape.blocks / gpu.sm_count)
     reached = _reached(threads) * min(1.0, shape.blocks / gpu.sm_count)
     waited_s = turns * shape.per_thread * call.waits_per_block * WAIT_S
-    return max(shape.count * work_s(gpu, call) / reached, waited_s) or None
+    # of a block's operations, or of its bytes, at the speeds of all of the GPU
+    work_s = max(
+        call.flop_per_block / (call.efficiency * gpu.flop_per_s), call.bytes_per_block / gpu.bandwidth_bytes_per_s
+    )
+    return max(shape.count * work_s / reached, waited_s) or None
 
 
 class Sizes:

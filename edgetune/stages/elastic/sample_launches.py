@@ -14,15 +14,14 @@ template is named as it is launched, ``k<float, 16>``, or by its copy, ``k_float
 
 Of a kernel without a launch one is guessed: arrays of small numbers, of a size that the guess states.
 
-A texture is a number, e.g. ``uint64:1``: on the CPU what it holds is made of the number and the coordinates. A surface
-is ``surface[BYTES]``, ``surface[ROWSxBYTES]`` or ``surface[LAYERSxROWSxBYTES]``, BYTES of a row.
+A texture is a number, e.g. ``uint64:1``: on the CPU what it holds is made of the number and the coordinates.
 
 Physical launches of kernels to run on the CPU, the order in which their blocks and threads run, and the outcome.
 """
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -53,7 +52,6 @@ _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?::({_NUMBER}))?")
 _OF_C = {"int": "int32 for C's int, int64 for long", "uint": "uint32 for C's unsigned int, uint64 for unsigned long",
          "long": "int64", "ulong": "uint64", "float": "float32 for C's float, float64 for double"}  # fmt: skip
 """Names of C that mean another size to numpy."""
-_DIMENSIONS = 3
 HINT = (
     "write e.g. `// launch saxpy grid=6 block=256 y=float32[1500] x=float32[1500] a=float32:0.5 n=int32:1500`, "
     "arguments in the order of the parameters; see `edgetune help kernels`"
@@ -111,7 +109,10 @@ def _trial(kernel: str, words: list[str], seed: int) -> SampleLaunch:
     shared_bytes = 0
     arguments: list[Argument] = []
     buffers: dict[str, Array] = {}
-    for name, value in _pairs(words):
+    for word in words:
+        name, _, value = word.partition("=")
+        if not name or not value:
+            raise ValueError(f"{word!r} is not name=value")
         if name == "grid":
             grid = dim([*map(int, value.split(","))])
         elif name == "block":
@@ -128,14 +129,6 @@ def _trial(kernel: str, words: list[str], seed: int) -> SampleLaunch:
     if grid is None or block is None:
         raise ValueError("it needs grid= and block=")
     return SampleLaunch(Call(kernel, Logical(grid, block, shared_bytes), tuple(arguments)), buffers)
-
-
-def _pairs(words: list[str]) -> Iterator[tuple[str, str]]:
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name or not value:
-            raise ValueError(f"{word!r} is not name=value")
-        yield name, value
 
 
 def instance_symbol(instance: str) -> str:
@@ -176,12 +169,6 @@ def _value(text: str) -> bytes:
 
 def _filled(memory: re.Match[str], random: np.random.Generator) -> Array:
     sizes = tuple(int(size) for size in memory["shape"].split("x"))
-    if memory["type"] == "surface":
-        if len(sizes) > _DIMENSIONS:
-            raise ValueError(f"a surface has bytes, rows and layers, and {memory['shape']} are {len(sizes)} sizes")
-        layers, rows, size = (1, 1, *sizes)[-_DIMENSIONS:]
-        head = np.array([size, rows, layers, 0], "<u4").view(np.uint8)  # as ptx/textures.py reads it
-        return np.concatenate([head, random.integers(0, 100, layers * rows * size, np.uint8)])
     dtype, count = _type(memory["type"])
     shape = (*sizes, *[count] * (count > 1))
     fill = memory["fill"]
@@ -270,21 +257,6 @@ def chance(seed: int) -> ExecutionOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Taking:
-    """How the blocks of a persistent form take logical blocks: a few of them run in turns.
-
-    Args:
-        control: The buffer of the control words (see ``abi``), of which only atomic operations may change the counter.
-        rank: Of the first physical block.
-        quota_changes: Whether the quota changes at random moments; afterwards it is what it was.
-    """
-
-    control: str
-    rank: int = 0
-    quota_changes: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class CpuLaunch:
     """A physical launch of a kernel or of one of its forms on the CPU.
 
@@ -294,7 +266,8 @@ class CpuLaunch:
         block: Threads along x, y, z.
         arguments: In the order of the kernel's parameters; pointers name buffers of the run.
         dynamic_shared_bytes: Of each block.
-        taking: Of a persistent form.
+        rank: Of the first physical block of a persistent form, whose control words are in the buffer ``CONTROL``.
+        quota_changes: Whether its quota changes at random moments; afterwards it is what it was.
     """
 
     symbol: str
@@ -302,7 +275,8 @@ class CpuLaunch:
     block: Dim
     arguments: tuple[Argument, ...] = ()
     dynamic_shared_bytes: int = 0
-    taking: Taking | None = None
+    rank: int | None = None
+    quota_changes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

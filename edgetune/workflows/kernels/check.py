@@ -112,7 +112,7 @@ def tried_on_cpu(done: TransformResult, name: str, launches: Launches, reporter:
     untried, found = dict(launches.missing), list[tuple[Verdict, str | None]]()
     pool = worker_pool(len(usable_cpus()) or 1, interpreter.begin, done.source, name)
     with reporter.bar("checking on the CPU", None), pool as workers:
-        program = PtxProgram.of(done.source, name, workers)
+        program = PtxProgram(done.source, name, workers)
         for trial in launches.trials:
             kernel = trial.call.kernel
             guess = trial.words if kernel in launches.guessed else None

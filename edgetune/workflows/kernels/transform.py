@@ -28,7 +28,6 @@ _RACE = (
 )
 _FAILURES = {
     "failed its assertion": "give a launch for whose numbers the assertion holds, or correct the kernel",
-    "surface": "give the surface the size that the kernel takes it to have, surface[ROWSxBYTES], BYTES of a row",
     "dynamic shared memory": "say in the launch how much of it a block is given, in bytes, e.g. shared=1024",
     "hang": "an endless loop: see what its condition waits for, and whether the sizes of the launch let it end",
     "deadlock": "some threads wait for others that never come: let all threads of the block come to each barrier",

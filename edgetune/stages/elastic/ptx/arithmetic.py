@@ -8,7 +8,7 @@ correctly rounded sums", IEEE Trans. Computers 57 (2008). The same source has th
 Instructions, their rounding and their types: NVIDIA, "PTX ISA", chapters 5 (types) and 9 (instructions).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -215,9 +215,9 @@ def highest_bit(a: Array, as_shift: bool) -> Array:
     none."""
     bits = a.dtype.itemsize * 8
     value = (np.where(a < 0, ~a, a) if a.dtype.kind == "i" else a).astype(np.uint64)
-    high = value >> np.uint64(32)
-    upper, lower = (np.frexp(each.astype(np.float64))[1] for each in (high, value & np.uint64(2**32 - 1)))
-    place = np.where(high > 0, 32 + upper, lower) - 1
+    for by in (1, 2, 4, 8, 16, 32):
+        value = value | value >> np.uint64(by)
+    place = np.bitwise_count(value).astype(np.int32) - 1
     return np.where(place < 0, place, bits - 1 - place if as_shift else place).astype(np.int32).view(np.uint32)
 
 
@@ -235,43 +235,13 @@ def inserted(a: Array, b: Array, start: Array, length: Array) -> Array:
     return np.asarray(((b & ~mask) | (moved & mask)).astype(b.dtype))
 
 
-def nth_set(mask: Array, base: Array, offset: Array) -> Array:
-    """Return the places of bits that are set: the first, second ... from one on up or, below 0, down (``fns``).
-
-    Offset 0 means the bit there; where there is none, all bits are set.
-    """
-    place, base, offset = np.arange(32), base[:, None], offset[:, None]
-    up = offset >= 0
-    held = (mask[:, None] >> place.astype(np.uint32) & np.uint32(1)).astype(bool)
-    held = held & np.where(up, place >= base, place <= base) & ((offset != 0) | (place == base))
-    count = np.where(up, np.cumsum(held, axis=1), np.cumsum(held[:, ::-1], axis=1)[:, ::-1])
-    wanted = held & (count == np.maximum(np.abs(offset), 1))
-    return np.where(wanted.any(axis=1), wanted.argmax(axis=1), 0xFFFFFFFF).astype(np.uint32)
-
-
-_PERMUTATIONS: dict[str, Callable[[int], tuple[int, ...]]] = {
-    "f4e": lambda k: (k, k + 1, k + 2, k + 3), "b4e": lambda k: (k, (k + 7) % 8, (k + 6) % 8, (k + 5) % 8),
-    "rc8": lambda k: (k, k, k, k), "ecl": lambda k: tuple(max(k, i) for i in range(4)),
-    "ecr": lambda k: tuple(min(k, i) for i in range(4)),
-    "rc16": lambda k: (2 * (k % 2), 2 * (k % 2) + 1) * 2,
-}  # fmt: skip
-"""Bytes that the modes of ``prmt`` choose, by the lowest bits of the selector."""
-
-
-def permuted(a: Array, b: Array, selector: Array, mode: str = "") -> Array:
-    """Return four bytes chosen from eight by the digits of a selector, or by it in a mode (``prmt``)."""
-    selector = np.asarray(selector, np.uint32)
-    if mode:
-        table = [sum(one % 8 << 4 * i for i, one in enumerate(_PERMUTATIONS[mode](k))) for k in range(4)]
-        selector = np.array(table, np.uint32)[selector & np.uint32(3)]
-    both = (b.astype(np.uint64) << np.uint64(32)) | a.astype(np.uint64)
-    found = np.zeros(np.broadcast_shapes(a.shape, b.shape, np.shape(selector)), np.uint32)
-    for place in range(4):
-        digit = (selector >> np.uint32(4 * place)) & np.uint32(15)
-        byte = ((both >> (8 * (digit & np.uint32(7))).astype(np.uint64)) & np.uint64(255)).astype(np.uint32)
-        byte = np.where(digit & np.uint32(8), np.where(byte & np.uint32(128), np.uint32(255), np.uint32(0)), byte)
-        found |= byte << np.uint32(8 * place)
-    return found
+def permuted(a: Array, b: Array, selector: Array) -> Array:
+    """Return four bytes chosen from eight by the digits of a selector (``prmt``)."""
+    words = np.stack(np.broadcast_arrays(a, b, selector), axis=-1)
+    digits = words[:, 2:] >> np.arange(0, 16, 4, dtype=np.uint32)
+    found = np.take_along_axis(np.ascontiguousarray(words[:, :2]).view(np.uint8), (digits & 7).astype(np.intp), axis=1)
+    found = np.where(digits & 8, np.where(found & 128, 255, 0), found).astype(np.uint8)
+    return found.view(np.uint32).reshape(-1)
 
 
 def looked_up(a: Array, b: Array, c: Array, table: int) -> Array:
@@ -291,17 +261,19 @@ def funnel(low: Array, high: Array, by: Array, left: bool, wrap: bool) -> Array:
     return np.asarray((moved & np.uint64(0xFFFFFFFF)).astype(np.uint32))
 
 
-def dot_product(a: Array, b: Array, c: Array, by: int, start: int) -> Array:
+def dot_product(a: Array, b: Array, c: Array, *, dtypes: Sequence[Any], by: int, start: int) -> Array:
     """Return c with the products of small integers added (``dp4a``; of half of the second operand in ``dp2a``).
 
     Args:
-        a: Elements of all threads.
-        b: Four for each thread.
+        a: Elements of all threads, 32 bits for each thread.
+        b: Likewise: four for each thread.
         c: 32 bits.
+        dtypes: Of the elements of a and b.
         by: Elements of a for each thread.
         start: The first element of b.
     """
-    products = a.reshape(-1, by).astype(np.int64) * b.reshape(-1, 4)[:, start : start + by].astype(np.int64)
+    left, right = a.view(dtypes[0]).reshape(-1, by), b.view(dtypes[1]).reshape(-1, 4)[:, start : start + by]
+    products = left.astype(np.int64) * right.astype(np.int64)
     return np.asarray((c.astype(np.int64) + products.sum(axis=-1)).astype(c.dtype))
 
 
@@ -317,13 +289,6 @@ COMPARISONS: dict[str, Operation] = {
     "ne": lambda a, b: (a != b) & ~_unordered(a, b), "num": lambda a, b: ~_unordered(a, b), "nan": _unordered,
     **{f"{name}u": lambda a, b, test=test: test(a, b) | _unordered(a, b) for name, test in _ORDERED.items()},
 }  # fmt: skip
-
-PROPERTIES: dict[str, Operation] = {
-    "finite": np.isfinite, "infinite": np.isinf, "number": lambda a: ~np.isnan(a), "notanumber": np.isnan,
-    "normal": lambda a: np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny),
-    "subnormal": lambda a: (a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny),
-}  # fmt: skip
-"""Of ``testp``."""
 
 
 def _approximate(of: Operation) -> Operation:

@@ -79,8 +79,8 @@ class Body:
             self._write_in_step()
         if leaving:
             self._write_meeting()
-        alive = "".join(f"\tmov.pred %edgetune_live{copy}, 1;\n" for copy in range(copies if self._mortal else 0))
-        self.text = alive + "\n".join(self._lines)
+        alive = [f"\tmov.pred %edgetune_live{copy}, 1;" for copy in range(copies if self._mortal else 0)]
+        self.text = "\n".join([*alive, *self._lines])
         self.declarations = self._declared()
 
     def _say(self, *lines: str) -> None:
@@ -167,12 +167,15 @@ class Body:
         for number, block in enumerate(self._flow.blocks):
             inside, last = self._begin(number)
             for unit in self._units(inside.start, inside.stop):
-                if waits_for_block(self._code[unit.start]):
-                    self._write_barrier(self._code[unit.start])
-                else:
-                    self._say(*self._statements(unit, 0))
+                self._write_once(unit)
             if last is not None:
                 self._say(f"\t{self._guard(last, 0)}bra {self._label(self._target(block, last))};")
+
+    def _write_once(self, unit: range) -> None:
+        if waits_for_block(self._code[unit.start]):
+            self._write_barrier(self._code[unit.start])
+        else:
+            self._say(*self._statements(unit, 0))
 
     def _write_in_step(self) -> None:
         for number, block in enumerate(self._flow.blocks):
@@ -181,15 +184,11 @@ class Body:
             inside, last = self._begin(number)
             together: list[range] = []
             for unit in self._units(inside.start, inside.stop):
-                meets = waits_for_block(self._code[unit.start])
-                if not meets and not self._is_once(unit):
+                if not waits_for_block(self._code[unit.start]) and not self._is_once(unit):
                     together.append(unit)
                     continue
                 self._write_copies(together)
-                if meets:
-                    self._write_barrier(self._code[unit.start])
-                else:
-                    self._say(*self._statements(unit, 0))
+                self._write_once(unit)
             self._write_copies(together)
             self._write_end(number, block, last)
 

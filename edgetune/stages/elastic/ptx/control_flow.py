@@ -150,8 +150,8 @@ class Divergence:
 
     def _staying(self) -> tuple[list[BasicBlock], set[int]]:
         """Return the basic blocks without the branches that leave all barriers behind, and those with barriers."""
-        code = [self._code[each.first : each.end] for each in self.blocks]
-        barriers = {block for block, each in enumerate(code) if any(map(waits_for_block, each))}
+        barriers = {block for block, each in enumerate(self.blocks)
+                    if any(map(waits_for_block, self._code[each.first : each.end]))}  # fmt: skip
         ahead = set(barriers)
         while more := {block for block, each in enumerate(self.blocks) if ahead.intersection(each.next)} - ahead:
             ahead |= more
@@ -169,12 +169,9 @@ class Divergence:
 
     def _raise_levels(self, each: Instruction, place: int) -> bool:
         level = max(place, self.level(each.guard[0]) if each.guard else UNIFORM, self._value(each))
-        changed = False
-        for name in results(each):
-            if level > self.levels.get(name, UNIFORM):
-                self.levels[name] = level
-                changed = True
-        return changed
+        higher = [name for name in results(each) if level > self.levels.get(name, UNIFORM)]
+        self.levels |= dict.fromkeys(higher, level)
+        return bool(higher)
 
     def _value(self, each: Instruction) -> int:
         """Return the level of the value that an instruction computes."""
@@ -216,15 +213,13 @@ class Divergence:
                 name = copies[name]
             return name
 
+        sums = {name: (set(map(origin, one.operands[1:3])), origin(one.operands[3]))
+                for name, one in single.items() if one.op[:2] == ("mad", "lo")}  # fmt: skip
+
         def rows(size: str, outer: set[str], inner: str) -> set[str]:
             """Return the registers that hold ``size * outer + inner``."""
-            found = set()
-            for name, one in single.items():
-                if one.op[:2] == ("mad", "lo"):
-                    factors, added = set(map(origin, one.operands[1:3])), origin(one.operands[3])
-                    if added == inner and size in factors and factors & outer:
-                        found.add(name)
-            return found
+            return {name for name, (factors, added) in sums.items()
+                    if added == inner and size in factors and factors & outer}  # fmt: skip
 
         planes = rows("%ntid.y", {"%tid.z"}, "%tid.y")
         found = {name for name in single if self._rows and origin(name) == "%tid.x"}
@@ -265,11 +260,10 @@ def postdominators(blocks: list[BasicBlock], stops: Collection[int] = ()) -> lis
             if met != sets[here]:
                 sets[here], changed = met, True
     found: list[int | None] = []
-    for here in range(end):
-        strict = [each for each in range(end + 1) if behind[here] >> each & 1]
-        inside = behind[here] != every
+    for behind_it in behind:
         # Of those behind every path the nearest is the one that all others are behind.
-        found.append(next((one for one in strict if inside and sets[one].bit_count() == len(strict)), None))
+        strict = [each for each in range(end + 1) if behind_it >> each & 1 and behind_it != every]
+        found.append(next((one for one in strict if sets[one].bit_count() == len(strict)), None))
     return found
 
 

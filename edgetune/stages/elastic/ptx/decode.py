@@ -8,19 +8,23 @@ What an instruction does, which types it takes and what its words mean: NVIDIA, 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from edgetune.errors import InputError
+from edgetune.stages.elastic.ptx.effects import MEETINGS
 from edgetune.stages.elastic.ptx.formats import DTYPES
-from edgetune.stages.elastic.ptx.instructions import write
-from edgetune.stages.elastic.ptx.meetings import MEETINGS, meeting
+from edgetune.stages.elastic.ptx.instructions import rule_of
 from edgetune.stages.elastic.ptx.memory import Layout
 from edgetune.stages.elastic.ptx.operands import Operands, Statements
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
+from edgetune.stages.elastic.ptx.tensor_cores import ALL, PRODUCTS
 
 NEXT, JUMP, END, BARRIER, WARP = range(5)
 """How a segment ends, or that it is one instruction at which threads of a block or lanes of a warp meet."""
@@ -28,9 +32,7 @@ NEXT, JUMP, END, BARRIER, WARP = range(5)
 _HINT = "the check on the CPU has only the usual instructions: check on a GPU with --device nvidia:0"
 _REASONS = {
     "wgmma": "the hardware reads its matrices at a time of its own, which no order of threads stands for",
-    "mbarrier": "it counts what copies of the hardware bring, which end at a time of their own",
-    "tcgen05": "its matrices are in a memory of tensor cores",
-    "suq": "a surface has no format here",
+    **dict.fromkeys(("suld", "sust", "sured", "suq"), "surfaces are not modelled"),
 }
 """Why instructions are not run here, by their first words."""
 _FILE = "<ptx>"
@@ -53,7 +55,7 @@ class Segment:
         run: From threads and their registers to a predicate of those that jump or end; ``None`` for all of them.
         target: The segment to which they jump.
         line: Of the text.
-        meeting: From threads and their registers to what they wait for.
+        mask: Lanes of the warp for which an instruction waits, as bits, or the number of the register of these bits.
         computes: Whether it has statements.
     """
 
@@ -61,7 +63,7 @@ class Segment:
     run: Callable[[Any, Any], Any]
     target: int
     line: int
-    meeting: Callable[[Any, Any], Any]
+    mask: Any
     computes: bool
 
 
@@ -83,12 +85,8 @@ class Code:
 
     def instruction(self, trace: TracebackType | None) -> Instruction | None:
         """Return the instruction that was run when an exception was raised."""
-        found = None
-        while trace is not None:
-            if trace.tb_frame.f_code.co_filename == _FILE:
-                found = self.lines.get(trace.tb_lineno)
-            trace = trace.tb_next
-        return found
+        places = [line for frame, line in walk_tb(trace) if frame.f_code.co_filename == _FILE]
+        return self.lines.get(places[-1]) if places else None
 
 
 @dataclass(slots=True)
@@ -100,8 +98,7 @@ class _Draft:
     each: Instruction
     answer: str = "None"
     label: int = -1
-    asks: Statements = field(default_factory=Statements)
-    waits: str = "None"
+    mask: Any = None
     out: int = 0
 
 
@@ -119,16 +116,14 @@ def decoded(entry: Entry, placed: Layout, name: str) -> Code:
     if unknown := {kind for kind in entry.registers.values() if kind not in DTYPES}:
         message = f"{name}:{entry.line}: the interpreter does not know registers of type {', '.join(sorted(unknown))}"
         raise UnknownInstructionError(message, _HINT)
-    of = Operands(entry, placed.symbols, placed.own)
+    of = Operands(entry, placed.symbols)
     drafts, starts = _drafts(of, entry, name)
     live = _live(drafts, starts)
     source, lines = _source(of, drafts)
     exec(compile(source, _FILE, "exec"), of.names)
     segments = [
-        Segment(
-            each.kind, of.names[f"s{number}"], starts.get(each.label, len(drafts)), each.each.line,
-            of.names[f"m{number}"], bool(each.statements.lines)
-        )
+        Segment(each.kind, of.names[f"s{number}"], starts.get(each.label, len(drafts)), each.each.line, each.mask,
+                bool(each.statements.lines))
         for number, each in enumerate(drafts)
     ]  # fmt: skip
     numbers = [tuple(number for number in range(each.bit_length()) if each >> number & 1) for each in live]
@@ -172,16 +167,16 @@ def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[i
                     keep(JUMP, each, answer=of.let(f"~{guard}"), label=number + 1)
                 elif of.now.lines:
                     keep(NEXT, each)
-                waits, of.now, asks = meeting(of, each), Statements(), of.now
-                MEETINGS[each.op[0]](of, each)
-                keep(kind, each, asks=asks, waits=waits)
+                mask = None if kind == BARRIER else ALL if each.op[0] in PRODUCTS else of.mask(each.operands[-1])
+                of.perform(rule_of(each))
+                keep(kind, each, mask=mask)
                 leaders.add(number + 1)
             elif kind in (JUMP, END):
                 keep(kind, each, answer=guard or "None", label=jumps[number] if kind == JUMP else -1)
                 leaders.add(number + 1)
             else:
                 of.guard = guard
-                write(of, each)
+                of.perform(rule_of(each))
         except (KeyError, IndexError, ValueError):
             raise unknown_instruction(each, name) from None
     of.leave(len(code))
@@ -247,7 +242,7 @@ def _live(drafts: Sequence[_Draft], starts: Mapping[int, int]) -> list[int]:
     """Return the registers that are read from each segment on before they are written, as the bits of numbers."""
     end = len(drafts)
     live = [0] * (end + 1)
-    used = [sum(1 << one for one in each.statements.used | each.asks.used) for each in drafts]
+    used = [sum(1 << one for one in each.statements.used) for each in drafts]
     kept = [~sum(1 << one for one in each.statements.written) for each in drafts]
     after = [
         [*([starts.get(each.label, end)] if each.kind == JUMP else []),
@@ -258,15 +253,10 @@ def _live(drafts: Sequence[_Draft], starts: Mapping[int, int]) -> list[int]:
     while changed:
         changed = False
         for number in reversed(range(end)):
-            out = 0
-            for each in after[number]:
-                out |= live[each]
+            out = drafts[number].out = reduce(or_, (live[each] for each in after[number]), 0)
             found = used[number] | (out & kept[number])
             if found != live[number]:
                 live[number], changed = found, True
-    for draft, behind in zip(drafts, after, strict=True):
-        for one in behind:
-            draft.out |= live[one]
     return live
 
 
@@ -274,15 +264,11 @@ def _source(of: Operands, drafts: Sequence[_Draft]) -> tuple[str, dict[int, Inst
     """Return the text of the functions of all segments, and the instruction of each of its lines."""
     text, lines = list[str](), dict[int, Instruction]()
 
-    def function(name: str, statements: Statements, ends: Sequence[str], answer: str) -> None:
-        text.append(f"def {name}(T, R):")
-        for line, each in statements.lines:
+    for number, draft in enumerate(drafts):
+        text.append(f"def s{number}(T, R):")
+        for line, each in draft.statements.lines:
             text.append(f" {line}")
             if each is not None:
                 lines[len(text)] = each
-        text.extend(f" {line}" for line in (*ends, f"return {answer}"))
-
-    for number, each in enumerate(drafts):
-        function(f"s{number}", each.statements, of.ends(each.statements, each.out), each.answer)
-        function(f"m{number}", each.asks, (), each.waits)
+        text.extend(f" {line}" for line in (*of.ends(draft.statements, draft.out), f"return {draft.answer}"))
     return "\n".join(text), lines

@@ -18,12 +18,12 @@ DTYPES: dict[str, np.dtype[Any]] = {
        for letter in "bus" for bits in _BITS},
     "f16": np.dtype("f2"), "f32": np.dtype("f4"), "f64": np.dtype("f8"), "pred": np.dtype(bool),
     "f16x2": np.dtype("f2"), "bf16": np.dtype("u2"), "bf16x2": np.dtype("u2"), "tf32": np.dtype("u4"),
-    "e4m3x2": np.dtype("u1"), "e5m2x2": np.dtype("u1"), "u16x2": np.dtype("u2"), "s16x2": np.dtype("i2"),
+    "u16x2": np.dtype("u2"), "s16x2": np.dtype("i2"),
 }  # fmt: skip
 """numpy's type of each PTX type, of its bits where numpy has no such type; two numbers of one register are two
 elements."""
-PAIRS = frozenset({"f16x2", "bf16x2", "e4m3x2", "e5m2x2", "u16x2", "s16x2"})
-FLOAT_KINDS = frozenset({"f16", "f32", "f64", "f16x2", "bf16", "bf16x2", "tf32", "e4m3x2", "e5m2x2"})
+PAIRS = frozenset({"f16x2", "bf16x2", "u16x2", "s16x2"})
+FLOAT_KINDS = frozenset({"f16", "f32", "f64", "f16x2", "bf16", "bf16x2", "tf32"})
 ROUNDINGS = frozenset({"rn", "rz", "rm", "rp", "rna"})
 INTEGER_ROUNDINGS: dict[str, Operation] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
@@ -55,16 +55,15 @@ def rounded(value: Array, dtype: np.dtype[Any], mode: str) -> Array:
     return directed(near, back < value, back > value, mode)
 
 
-def _quantized(value: Array, places: int, least: int, mode: str) -> Array:
-    """Return float64 values rounded to a format that numpy does not have.
+def _quantized(value: Array, places: int, mode: str) -> Array:
+    """Return float64 values rounded to a format that numpy does not have, with the exponents of float32.
 
     Args:
         value: Exact, or rounded to odd.
         places: Bits behind the point of a significand.
-        least: Exponent of the smallest normal number.
         mode: A rounding of ``ROUNDINGS``.
     """
-    scale = np.ldexp(1.0, np.maximum(np.frexp(value)[1] - 1, least) - places)
+    scale = np.ldexp(1.0, np.maximum(np.frexp(value)[1] - 1, -126) - places)
     whole = value / scale
     if mode == "rna":
         whole = np.trunc(whole + np.copysign(0.5, whole))
@@ -73,10 +72,7 @@ def _quantized(value: Array, places: int, least: int, mode: str) -> Array:
     return np.where(np.isfinite(value), whole * scale, value)
 
 
-_E4M3 = np.array([
-    (bits % 8 / 512 if bits < 8 else (1 + bits % 8 / 8) * 2.0 ** (bits // 8 - 7)) for bits in range(127)
-] + [np.nan])  # fmt: skip
-_LARGEST = {"e4m3x2": 448.0, "e5m2x2": 57344.0, "bf16": 3.3895313892515355e38, "f16": 65504.0}
+_LARGEST = {"bf16": 3.3895313892515355e38, "f16": 65504.0}
 
 
 def widened(value: Array, kind: str) -> Array:
@@ -85,11 +81,6 @@ def widened(value: Array, kind: str) -> Array:
         return (value.astype(np.uint32) << np.uint32(16)).view(np.float32)
     if kind == "tf32":
         return (value & np.uint32(0xFFFFE000)).view(np.float32)
-    if kind == "e5m2x2":
-        return (value.astype(np.uint16) << np.uint16(8)).view(np.float16)
-    if kind == "e4m3x2":
-        number: Array = _E4M3[value & 127].astype(np.float32)
-        return np.where((value & 128) > 0, -number, number)
     return value
 
 
@@ -102,22 +93,15 @@ def narrowed(value: Array, kind: str, mode: str = "rn", finite: bool = False) ->
         mode: A rounding of ``ROUNDINGS``.
         finite: Whether numbers out of range become the largest one (``satfinite``).
     """
-    format_, value = kind.removesuffix("x2") if kind[0] != "e" else kind, value.astype(np.float64)
+    format_, value = kind.removesuffix("x2"), value.astype(np.float64)
     if finite:
         value = np.clip(value, -_LARGEST[format_], _LARGEST[format_])
     if format_ == "bf16":
-        near = _quantized(value, 7, -126, mode)
+        near = _quantized(value, 7, mode)
         if mode == "rz":
             near = np.where(np.isfinite(value), np.clip(near, -_LARGEST["bf16"], _LARGEST["bf16"]), near)
         bits = (near.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
         return np.where(np.isnan(value), np.uint16(0x7FFF), bits)
     if format_ == "tf32":
-        return _quantized(value, 10, -126, mode).astype(np.float32).view(np.uint32)
-    if format_ == "e5m2x2":
-        bits = (_quantized(value, 2, -14, mode).astype(np.float16).view(np.uint16) >> np.uint16(8)).astype(np.uint8)
-        return np.where(np.isnan(value), np.uint8(0x7F), bits)
-    if format_ == "e4m3x2":
-        bits = np.searchsorted(_E4M3[:127], np.abs(_quantized(value, 3, -6, mode))).astype(np.uint8)
-        bits |= np.signbit(value).astype(np.uint8) << np.uint8(7)
-        return np.where(np.isnan(value), np.uint8(0x7F), bits)
+        return _quantized(value, 10, mode).astype(np.float32).view(np.uint32)
     return rounded(value, DTYPES[kind], mode)

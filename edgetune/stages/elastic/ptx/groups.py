@@ -11,12 +11,12 @@ begin when earlier ones have ended, or wait.
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from edgetune.stages.elastic.ptx.control_words import ControlWords
+from edgetune.stages.elastic.kernel import CONTROL, DONE_OFFSET_BYTES, QUOTA_OFFSET_BYTES
 from edgetune.stages.elastic.ptx.decode import BARRIER, END, JUMP, WARP, Code, Segment
 from edgetune.stages.elastic.ptx.formats import Array
 from edgetune.stages.elastic.ptx.memory import Memory, StoppedError, Unit
@@ -33,6 +33,63 @@ _TEAMS = 2
 """In each of two waves."""
 
 
+class ControlWords:
+    """The control words of persistent forms: which are changed here, and how blocks use them (see ``abi``)."""
+
+    def __init__(self, blocks: Any, units: Sequence[Unit]) -> None:
+        self._blocks = blocks
+        self._launches = [(launch, blocks.memory.words(CONTROL, copy)) for copy, launch, _ in units]
+        self._at = np.array([blocks.memory.place(CONTROL, copy) for copy, *_ in units])
+        self._seen = np.zeros(len(blocks.block), np.int64)
+
+    def between_turns(self, random: np.random.Generator) -> None:
+        """Change quotas where that is asked for."""
+        for launch, words in self._launches:
+            if launch.quota_changes and not random.integers(4):
+                words[QUOTA_OFFSET_BYTES // 4] = random.integers((launch.rank or 0) + math.prod(launch.grid) + 2)
+
+    def _at_word(self, threads: Any, places: Array, offset_bytes: int) -> Array:
+        """Return the places of the threads that access a control word."""
+        at = self._at[self._blocks.unit if len(self._at) == 1 else self._blocks.unit[threads.threads]]
+        return np.flatnonzero(threads.full(places == at + offset_bytes))
+
+    def loaded(self, threads: Any, places: Array, value: Array) -> None:
+        """Keep the quota that blocks have seen."""
+        there = self._at_word(threads, places, QUOTA_OFFSET_BYTES)
+        self._seen[self._blocks.block[threads.threads[there]]] = threads.full(value)[there]
+
+    def stored(self, threads: Any, places: Array) -> None:
+        """Check a write.
+
+        Raises:
+            StoppedError: it changes a counter, which only atomic operations may.
+        """
+        if any(self._at_word(threads, places, offset).size for offset in (0, DONE_OFFSET_BYTES)):
+            raise StoppedError("crash", "it changed a counter of logical blocks other than by an atomic operation")
+
+    def changed(self, threads: Any, places: Array) -> None:
+        """Check an atomic operation.
+
+        Raises:
+            StoppedError: a block takes a logical block that the quota which it saw since the last one forbids.
+        """
+        own = threads.threads[self._at_word(threads, places, 0)]
+        unit = self._blocks.unit if len(self._at) == 1 else self._blocks.unit[own]
+        rank = np.array([launch.rank for launch, _ in self._launches])[unit] + self._blocks.number[own]
+        quota = self._seen[self._blocks.block[own]]
+        if (rank >= quota).any():
+            at = int(np.argmax(rank >= quota))
+            message = f"the block of rank {rank[at]} takes a logical block, and the quota that it saw is {quota[at]}"
+            raise StoppedError("crash", message)
+        self._seen[self._blocks.block[own]] = 0
+
+
+def ordered(count: int, order: ExecutionOrder, random: np.random.Generator) -> Array:
+    """Return numbers from 0 on in an order."""
+    found: Array = random.permutation(count) if order.order == "random" else np.arange(count)
+    return found[::-1] if order.order == "reverse" else found
+
+
 class Blocks:
     """Blocks that run at once.
 
@@ -46,6 +103,8 @@ class Blocks:
         unit: The launch of each thread.
         slot: Its place among the lanes of all warps.
         slots: Lanes of all warps.
+        bases: Index at which shared and local memory begin for each thread.
+        starts: Index at which all memory of each thread begins.
         control: Of persistent forms.
     """
 
@@ -65,32 +124,27 @@ class Blocks:
         per_block = math.prod(launch.block)
         self._count = sum(len(blocks) for *_, blocks in units)
         total = self._count * per_block
-        place: Array = np.arange(total)
-        if order.order == "reverse":
-            place = place[::-1]
-        elif order.order == "random":
-            place = random.permutation(total)
+        place = ordered(total, order, random)
         self.thread, self.block = place % per_block, place // per_block
         self.number = np.concatenate([blocks for *_, blocks in units])[self.block]
         unit = np.repeat(np.arange(len(units)), [len(blocks) for *_, blocks in units])[self.block]
         self.unit = unit if len(units) > 1 else np.zeros(1, np.int64)
         grids = np.array([each.grid for _, each, _ in units])
         self.grid = grids[0] if (grids == grids[0]).all() else grids[self.unit].T
-        self._starts = memory.starts[[copy for copy, *_ in units]][self.unit]
+        self.starts = memory.starts[[copy for copy, *_ in units]][self.unit]
         warps = -(-per_block // WARP_THREADS)
         self.slot = self.block * warps * WARP_THREADS + self.thread
         self.slots = self._count * warps * WARP_THREADS
         self._team = self._teams(units, unit, per_block)
         memory.window(self._count, total)
-        self._bases = {"shared": memory.bases["shared"][self.block], "local": memory.bases["local"]}
+        self.bases = {"shared": memory.bases["shared"][self.block], "local": memory.bases["local"]}
         self._special: dict[str, Array] = {}
         self._ticks = 0
         self._alive = np.zeros(self.slots, bool)
         self._alive[self.slot] = True
         self._alive_in_block = np.full(self._count, per_block)
         self._alive_count = total
-        self._arrived: dict[int, Array] = {}
-        self.control = ControlWords(self, units) if launch.taking is not None else None
+        self.control = ControlWords(self, units) if launch.rank is not None else None
         self._waiting: list[Group] = []
         self._news = self._tired = False
         registers = [np.full(each.itemsize, _POISON, np.uint8).view(each) if each.kind != "b" else np.zeros(1, bool)
@@ -121,11 +175,6 @@ class Blocks:
         if name not in self._special:
             self._special[name] = np.atleast_1d(np.asarray(SPECIAL[name](self))).astype(np.uint32)
         return self._special[name]
-
-    def base(self, space: str) -> Array:
-        """Return the index at which a state space begins for each thread."""
-        first: Array = self._bases.get(space, self._starts)
-        return first
 
     def run(self) -> None:
         """Run all threads to their end.
@@ -192,9 +241,7 @@ class Blocks:
                      for value, each in zip(values, groups, strict=True)]
                 )  # fmt: skip
         threads = np.concatenate([each.threads for each in groups])
-        joined = Group(self, threads, registers, at, max(each.team for each in groups))
-        joined.barrier = groups[0].barrier
-        return joined
+        return Group(self, threads, registers, at, max(each.team for each in groups))
 
     def _part(self, group: Group, chosen: Array, at: int, team: int | None = None) -> Group:
         """Return a group of some threads of another one at an instruction."""
@@ -263,18 +310,8 @@ class Blocks:
 
     def _meets(self, group: Group, segment: Segment) -> bool:
         """Run an instruction at which threads meet if all are there; return whether they were."""
-        if segment.kind == WARP:
-            if group.size < self._alive_count and not self._complete(group, segment).all():
-                return False
-        else:
-            group.barrier = number, count, arrives = segment.meeting(group, group.registers)
-            if arrives:
-                self._arrived.setdefault(number, np.zeros(self._count, int))
-                self._news = True
-                self._arrived[number] += np.bincount(self.block[group.threads], minlength=self._count)
-                return True
-            if group.size < self._alive_count or count is not None:
-                return False
+        if group.size < self._alive_count and (segment.kind == BARRIER or not self._complete(group, segment).all()):
+            return False
         segment.run(group, group.registers)
         return True
 
@@ -282,7 +319,8 @@ class Blocks:
         """Return for each thread of a group whether all lanes are there that an instruction waits for."""
         alive = np.packbits(self._alive, bitorder="little").view("<u4")[group.slot // WARP_THREADS]
         missing = alive & ~group.bits(np.ones(group.size, bool))
-        return np.broadcast_to((segment.meeting(group, group.registers) & missing) == 0, group.size)
+        mask = group.registers[segment.mask] if isinstance(segment.mask, int) else segment.mask
+        return np.broadcast_to((mask & missing) == 0, group.size)
 
     def _release(self) -> bool:
         """Let threads go on for which all others have come; return whether there were any."""
@@ -291,37 +329,24 @@ class Blocks:
             return False
         self._waiting, self._news = [], False
         by_place: dict[int, list[Group]] = {}
-        by_barrier: dict[int, list[Group]] = {}
         for each in waiting:
-            if self._code.segments[each.at].kind == WARP:
-                by_place.setdefault(each.at, []).append(each)
-            else:
-                by_barrier.setdefault(each.barrier[0], []).append(each)
+            by_place.setdefault(each.at, []).append(each)
+        barriers = {at: by_place.pop(at) for at in [*by_place] if self._code.segments[at].kind == BARRIER}
         for at, groups in by_place.items():
             group = self._joined(groups)
             self._pass(group, self._complete(group, self._code.segments[at]))
-        for number, groups in by_barrier.items():
-            self._release_blocks(number, groups)
+        if barriers:
+            self._release_blocks(barriers)
         return len(self._ready) > before
 
-    def _release_blocks(self, number: int, groups: Sequence[Group]) -> None:
-        """Let the blocks go on of which so many threads have come to a barrier as it waits for."""
-        came = np.bincount(np.concatenate([self.block[each.threads] for each in groups]), minlength=self._count)
-        count = groups[0].barrier[1]
-        arrived = self._arrived.setdefault(number, np.zeros(self._count, int))
-        free = (came > 0) & ((came == self._alive_in_block) if count is None else (came + arrived >= count))
-        places: dict[int, list[Group]] = {}
-        for each in groups:
-            places.setdefault(each.at, []).append(each)
-        if count is None and len(places) > 1:
-            seen = np.zeros(self._count, int)
-            for alike in places.values():
-                here = np.concatenate([self.block[each.threads] for each in alike])
-                seen += np.bincount(here, minlength=self._count) > 0
-            if (free & (seen > 1)).any():
-                line = self._code.segments[max(places)].line
-                raise StoppedError("mismatched-barrier", "threads of a block wait at different barriers", line)
-        arrived[free] = 0
+    def _release_blocks(self, places: Mapping[int, Sequence[Group]]) -> None:
+        """Let the blocks go on of which all threads have come to a barrier; ``places``: where they wait."""
+        blocks = {at: [self.block[each.threads] for each in alike] for at, alike in places.items()}
+        came = [np.bincount(np.concatenate(each), minlength=self._count) for each in blocks.values()]
+        free = (sum(came) == self._alive_in_block) & (self._alive_in_block > 0)
+        if (free & (sum(each > 0 for each in came) > 1)).any():
+            line = self._code.segments[max(places)].line
+            raise StoppedError("mismatched-barrier", "threads of a block wait at different barriers", line)
         for at, alike in places.items():
             joins = self._code.segments[at].computes
             for group in [self._joined(alike)] if joins else alike:
@@ -332,11 +357,8 @@ class Blocks:
         if not free.any():
             self._waiting.append(group)
             return
-        barrier = group.barrier
         if not free.all():
-            rest = self._part(group, np.flatnonzero(~free), group.at)
-            rest.barrier = barrier
-            self._waiting.append(rest)
+            self._waiting.append(self._part(group, np.flatnonzero(~free), group.at))
             group = self._part(group, np.flatnonzero(free), group.at)
         self._code.segments[group.at].run(group, group.registers)
         group.at += 1

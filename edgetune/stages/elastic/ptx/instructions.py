@@ -1,9 +1,9 @@
-"""Writes instructions that compute as statements on arrays (see ``operands``).
+"""What instructions compute on arrays: a rule for each (see ``operands``).
 
 What an instruction does, which types it takes and what its words mean: NVIDIA, "PTX ISA", chapter 9.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,106 +11,95 @@ import numpy as np
 
 from edgetune.stages.elastic.ptx import arithmetic, formats
 from edgetune.stages.elastic.ptx.arithmetic import COMPARISONS, INTEGERS
+from edgetune.stages.elastic.ptx.effects import EFFECTS
 from edgetune.stages.elastic.ptx.formats import DTYPES, FLOAT_KINDS, PAIRS, ROUNDINGS, Array
-from edgetune.stages.elastic.ptx.memory import StoppedError
-from edgetune.stages.elastic.ptx.operands import CARRY, Operands, parts
+from edgetune.stages.elastic.ptx.operands import CARRY, Rule, parts
 from edgetune.stages.elastic.ptx.parse import Instruction
-from edgetune.stages.elastic.ptx.transfers import TRANSFERS
 
-_NOTHING = frozenset(
-    {"bra", "membar", "fence", "prefetch", "prefetchu", "nanosleep", "pmevent", "discard", "applypriority"}
-)
+_NOTHING = frozenset({"bra", "membar", "fence", "prefetch", "prefetchu", "nanosleep"})
 """Words of instructions that compute nothing here; branches are those to the next instruction."""
 
 
-def write(of: Operands, each: Instruction) -> None:
-    """Write what an instruction does.
+def rule_of(each: Instruction) -> Rule | None:
+    """Return what an instruction computes or does; ``None`` for nothing.
 
     Raises:
         KeyError: it is not known here, or a word or an operand of it; likewise IndexError and ValueError.
     """
-    first = each.op[0]
-    if first not in _NOTHING and each.op[:3] != ("cp", "async", "commit_group"):
-        (TRANSFERS.get(first) or _MAKERS.get(first, _arithmetic))(of, each)
+    if each.op[0] in _NOTHING or each.op[:3] == ("cp", "async", "commit_group"):
+        return None
+    return (EFFECTS.get(each.op[0]) or _RULES.get(each.op[0], _plain))(each)
 
 
-def _arithmetic(of: Operands, each: Instruction) -> None:
-    """Write an instruction whose operands and result have its type, or that counts bits."""
+def _plain(each: Instruction) -> Rule:
+    """Return the rule of an instruction whose operands and result have its type, or that counts bits."""
     kind, first, words = each.op[-1], each.op[0], set(each.op[1:-1])
+    result = "u32" if first in ("popc", "clz") else kind
     if kind in FLOAT_KINDS:
-        return of.put(each, kind, arithmetic.floating(first, kind, words), of.operands(each, kind))
-    operation = INTEGERS[first]
-    if words == {"sat"} and kind == "s32":
-        wide, operation = {"add": np.add, "sub": np.subtract}[first], _limited_sum
-        return of.put(each, kind, partial(operation, wide), of.operands(each, kind))
-    if words - {"cc"}:
+        compute = arithmetic.floating(first, kind, words)
+    elif words == {"sat"} and kind == "s32":
+        compute = partial(_limited_sum, {"add": np.add, "sub": np.subtract}[first])
+    elif words == {"cc"}:
+        return _extended(each)
+    elif words:
         raise KeyError(", ".join(words))
-    if "cc" in words:
-        return _extended(of, each)
-    return of.put(each, "u32" if first in ("popc", "clz") else kind, operation, of.operands(each, kind))
+    else:
+        compute = INTEGERS[first]
+    return Rule(each.operands, (result,), compute, (kind,) * (len(each.operands) - 1))
 
 
 def _limited_sum(of: Callable[..., Any], a: Array, b: Array) -> Array:
     return arithmetic.limited(of(a.astype(np.int64), b.astype(np.int64)), np.dtype("i4"))
 
 
-def _extended(of: Operands, each: Instruction) -> None:
-    """Write a sum that takes the carry flag of its thread or leaves one (``add.cc``, ``addc``, ``madc.hi.cc`` ...)."""
-    kind, first = each.op[-1], each.op[0]
+def _extended(each: Instruction) -> Rule:
+    """Return the rule of a sum that takes the carry flag of its thread or leaves one (``add.cc``, ``madc`` ...)."""
+    kind, first, (target, *given) = each.op[-1], each.op[0], each.operands
     dtype = np.dtype(f"u{DTYPES[kind].itemsize}")
+    product = _half(each.op[1], DTYPES[kind]) if first.startswith("mad") else None
     takes, leaves, minus = first.endswith("c"), "cc" in each.op, first.startswith("sub")
-    reads = of.operands(each, kind)
-    if first.startswith("mad"):
-        product = of.let(f"{of.bind(_half(each.op[1], DTYPES[kind]))}({reads[0]}, {reads[1]})")
-        reads = [product, reads[2]]
-    carry = of.read(CARRY, "pred") if takes else of.bind(np.zeros(1, bool))
-    value = of.let(f"{of.bind(partial(_with_carry, dtype, minus))}({', '.join(reads)}, {carry})")
-    of.write(each.operands[0], kind, f"{value}[0].view({of.bind(DTYPES[kind])})")
-    if leaves:
-        of.write(CARRY, "pred", f"{value}[1]")
 
+    def run(*values: Array) -> Any:
+        carry = values[-1].astype(dtype) if takes else dtype.type(0)
+        a, b = (product(*values[:2]), values[2]) if product else values[:2]
+        a, b = a.view(dtype), b.view(dtype)
+        found = a - b if minus else a + b
+        total = found - carry if minus else found + carry
+        flag = (a < b) | (found < carry) if minus else (found < a) | (total < found)
+        value = total.view(DTYPES[kind])
+        return (value, flag) if leaves else value
 
-def _with_carry(dtype: np.dtype[Any], minus: bool, a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
-    """Return a sum or difference with a carry or borrow, and the new one."""
-    a, b, more = a.view(dtype), b.view(dtype), carry.astype(dtype)
-    if minus:
-        found = a - b
-        return found - more, (a < b) | (found < more)
-    found = a + b
-    return found + more, (found < a) | (found + more < found)
+    operands = (f"{target}|{CARRY}" if leaves else target, *given, *[CARRY] * takes)
+    return Rule(operands, (kind, "pred"), run, (*[kind] * len(given), *["pred"] * takes))
 
 
 def _half(way: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
     """Return the product of integers of which one half or all is wanted."""
-    if way == "lo":
-        return np.multiply
-    if way == "hi":
-        return arithmetic.high_half
-    wide = np.dtype(f"{dtype.kind}{dtype.itemsize * 2}")
-    return {"wide": lambda a, b: a.astype(wide) * b.astype(wide)}[way]
+    wide = np.dtype(f"{dtype.kind}{dtype.itemsize * 2}") if way == "wide" else dtype
+    whole: dict[str, Callable[..., Any]] = {
+        "lo": np.multiply,
+        "hi": arithmetic.high_half,
+        "wide": lambda a, b: a.astype(wide) * b.astype(wide),
+    }
+    return whole[way]
 
 
-def _product(of: Operands, each: Instruction) -> None:
-    """Write a product of integers, or a product and sum: its lower or upper half, or all of it."""
+def _product(each: Instruction) -> Rule:
+    """Return the rule of a product of integers, or a product and sum: its lower or upper half, or all of it."""
     kind, way, first = each.op[-1], each.op[1], each.op[0]
-    dtype = DTYPES[kind]
     if kind in FLOAT_KINDS:
-        return _arithmetic(of, each)
+        return _plain(each)
     if "cc" in each.op or first == "madc":
-        return _extended(of, each)
+        return _extended(each)
+    product = _half(way, DTYPES[kind])
     if first.endswith("24"):
-        dtype = np.dtype(f"{dtype.kind}8")
         if way != "lo":
             raise KeyError(each.name)
-        product: Callable[..., Any] = _product_of_24
-    else:
-        product = _half(way, dtype)
+        product = _product_of_24
     wide = f"{kind[0]}{int(kind[1:]) * 2}" if way == "wide" else kind
-    reads = [of.read(operand, kind) for operand in each.operands[1:3]]
     if first.startswith("mul"):
-        return of.put(each, wide, product, reads)
-    value = of.let(f"{of.bind(product)}({', '.join(reads)})")
-    return of.put(each, wide, np.add, [value, of.read(each.operands[3], wide)])
+        return Rule(each.operands, (wide,), product, (kind, kind))
+    return Rule(each.operands, (wide,), lambda a, b, c: product(a, b) + c, (kind, kind, wide))
 
 
 def _product_of_24(a: Array, b: Array) -> Array:
@@ -119,166 +108,77 @@ def _product_of_24(a: Array, b: Array) -> Array:
     return np.asarray(left * right)
 
 
-def _shift(of: Operands, each: Instruction) -> None:
-    kind = each.op[-1]
-    if each.op[0] == "shr":
-        kind = kind.replace("b", "u")
+def _shift(each: Instruction) -> Rule:
     left, by = each.op[0] == "shl", each.operands[2]
-    value = of.read(each.operands[1], kind)
-    bits = DTYPES[kind].itemsize * 8
-    if by.isdigit() and int(by) < bits:  # which is what compilers write
-        amount = of.bind(np.array([int(by)], DTYPES[kind]))
-        return of.put(each, kind, np.left_shift if left else np.right_shift, [value, amount])
-    return of.put(each, kind, partial(arithmetic.shifted, left=left), [value, of.read(by, "u32")])
+    kind = each.op[-1] if left else each.op[-1].replace("b", "u")
+    if by.isdigit() and int(by) < DTYPES[kind].itemsize * 8:  # which is what compilers write
+        return Rule(each.operands, (kind,), np.left_shift if left else np.right_shift, (kind, kind))
+    return Rule(each.operands, (kind,), partial(arithmetic.shifted, left=left), (kind, "u32"))
 
 
-def _by_table(of: Operands, each: Instruction) -> None:
-    kind, compute, kinds = _TABLE[each.op[0]](each.op)
-    of.put(each, kind, compute, [of.read(one, as_) for one, as_ in zip(each.operands[1:], kinds, strict=True)])
+def _lop3(each: Instruction) -> Rule:
+    look = partial(arithmetic.looked_up, table=int(each.operands[4], 0))
+    if "|" not in each.operands[0]:
+        return Rule(each.operands[:4], ("b32",), look, ("b32",) * 3)
+    way = INTEGERS[next(word for word in each.op if word in ("and", "or"))]
+
+    def run(a: Array, b: Array, c: Array, flag: Array) -> tuple[Array, Array]:
+        value = look(a, b, c)
+        return value, way(value != 0, flag)
+
+    return Rule((*each.operands[:4], each.operands[5]), ("b32", "pred"), run, ("b32", "b32", "b32", "pred"))
 
 
-def _limit(op: Sequence[str]) -> Any:
-    """Return the bits of a place or count that matter."""
-    return np.uint32(31 if "wrap" in op else 255)
+def _dot(each: Instruction) -> Rule:
+    """Return the rule of ``dp4a`` or ``dp2a``: a product of rows of small integers, added to a number."""
+    by, kinds = 4 if each.op[0] == "dp4a" else 2, [DTYPES[kind].kind for kind in each.op[-2:]]
+    dtypes = np.dtype(f"{kinds[0]}{4 // by}"), np.dtype(f"{kinds[1]}1")
+    compute = partial(arithmetic.dot_product, dtypes=dtypes, by=by, start=2 if "hi" in each.op else 0)
+    return Rule(each.operands, ("s32" if "i" in kinds else "u32",), compute, ("u32", "u32", "s32"))
 
 
-_NONE = np.zeros(1, np.uint32)
-_TABLE: dict[str, Callable[[Sequence[str]], tuple[str, Callable[..., Any], list[str]]]] = {
-    "shf": lambda op: ("b32", partial(arithmetic.funnel, left=op[1] == "l", wrap=op[2] == "wrap"), ["b32"] * 3),
-    "prmt": lambda op: ("b32", partial(arithmetic.permuted, mode=op[-1].replace("b32", "")), ["b32"] * 3),
-    "bfind": lambda op: ("u32", partial(arithmetic.highest_bit, as_shift="shiftamt" in op), [op[-1]]),
-    "bfe": lambda op: (op[-1], arithmetic.field, [op[-1], "u32", "u32"]),
-    "bfi": lambda op: (op[-1], arithmetic.inserted, [op[-1], op[-1], "u32", "u32"]),
-    "bmsk": lambda op: (
-        "b32", lambda at, size: arithmetic.inserted(~_NONE, _NONE, at & _limit(op), size & _limit(op)), ["u32"] * 2
-    ),
-    "szext": lambda op: (
-        op[-1], lambda value, size: arithmetic.field(value, _NONE, size & _limit(op)), [op[-1], "u32"]
-    ),
-    "fns": lambda _: ("b32", arithmetic.nth_set, ["u32", "s32", "s32"]),
-    "selp": lambda op: (op[-1], lambda a, b, held: np.where(held, a, b), [op[-1], op[-1], "pred"]),
-    "slct": lambda op: (op[-2], lambda a, b, by: np.where(by >= 0, a, b), [op[-2], op[-2], op[-1]]),
-    "testp": lambda op: ("pred", arithmetic.PROPERTIES[op[1]], [op[-1]]),
-}  # fmt: skip
-"""From the words of an instruction to the type of its result, what it computes, and the types of its operands."""
-
-
-def _lop3(of: Operands, each: Instruction) -> None:
-    target, _, holds = each.operands[0].partition("|")
-    reads = [of.read(operand, "b32") for operand in each.operands[1:4]]
-    value = of.let(f"{of.bind(partial(arithmetic.looked_up, table=int(each.operands[4], 0)))}({', '.join(reads)})")
-    if holds:
-        way = next(word for word in each.op if word in ("and", "or"))
-        flag = of.predicate(each.operands[5])
-        of.write(holds, "pred", f"{of.bind(INTEGERS[way])}({value} != 0, {flag})")
-    of.write(target, "b32", value)
-
-
-def _dot(of: Operands, each: Instruction) -> None:
-    """Write ``dp4a`` or ``dp2a``: a product of rows of small integers, added to a number."""
-    a, b = each.op[-2:]
-    by = 4 if each.op[0] == "dp4a" else 2
-    first = of.let(f"{of.read(each.operands[1], 'u32')}.view({of.bind(np.dtype(f'{DTYPES[a].kind}{4 // by}'))})")
-    second = of.let(f"{of.read(each.operands[2], 'u32')}.view({of.bind(np.dtype(f'{DTYPES[b].kind}1'))})")
-    compute = partial(arithmetic.dot_product, by=by, start=2 if "hi" in each.op else 0)
-    of.put(each, "s32" if "s32" in (a, b) else "u32", compute, [first, second, of.read(each.operands[3], "s32")])
-
-
-_BY_PLACES: dict[str, Callable[..., Any]] = {
-    "vadd": np.add, "vsub": np.subtract, "vmin": np.minimum, "vmax": np.maximum,
-    "vavrg": lambda a, b: (a + b + 1) >> 1, "vabsdiff": lambda a, b: np.abs(a - b),
-}  # fmt: skip
-
-
-def _small_integers(of: Operands, each: Instruction) -> None:
-    """Write ``vadd4``, ``vabsdiff2`` and the like, of the bytes or halves of registers."""
-    words = [word for word in each.op[1:] if word not in ("sat", "add")]
-    size_bytes = 4 // int(each.op[0][-1])
-    if len(words) != 3 or any("." in operand for operand in each.operands):
-        raise KeyError(each.name)
-    kinds = [np.dtype(f"{DTYPES[word].kind}{size_bytes}") for word in words]
-    operation = _BY_PLACES[each.op[0][:-1]]
-    compute = partial(_of_places, operation=operation, kinds=kinds, limits="sat" in each.op, adds="add" in each.op)
-    of.put(each, "u32", compute, of.operands(each, "u32"))
-
-
-def _of_places(
-    a: Array, b: Array, c: Array, *, operation: Callable[..., Any], kinds: list[np.dtype[Any]], limits: bool, adds: bool
-) -> Array:
-    to, *given = kinds
-    left, right = (
-        np.ascontiguousarray(each).view(kind).reshape(len(each), -1).astype(np.int64)
-        for each, kind in zip((a, b), given, strict=True)
-    )
-    found = operation(left, right)
-    found = arithmetic.limited(found, to) if limits else found.astype(to)
-    if adds:
-        return np.asarray((c + found.astype(np.int64).sum(axis=-1)).astype(np.uint32))
-    return np.ascontiguousarray(found).view(np.uint32).reshape(-1)
-
-
-def _setp(of: Operands, each: Instruction) -> None:
-    """Write a comparison into a predicate, or as a number (``set``), alone or with another predicate."""
-    words = each.op[2:-1] if each.op[0] == "setp" else each.op[2:-2]
-    kind, compare = each.op[-1], COMPARISONS[each.op[1]]
-    a, b = (of.read(operand, kind) for operand in each.operands[1:3])
-    if kind.startswith("bf16"):
-        a, b = (of.let(f"{of.bind(formats.widened)}({one}, {kind!r})") for one in (a, b))
-    if "ftz" in words:
-        a, b = (of.let(f"{of.bind(arithmetic.flush)}({one})") for one in (a, b))
+def _setp(each: Instruction) -> Rule:
+    """Return the rule of a comparison, of which a predicate or (``set``) a number comes, alone or with a predicate."""
+    sets, kind, compare = each.op[0] == "set", each.op[-1], COMPARISONS[each.op[1]]
+    words, both = each.op[2 : -2 if sets else -1], "|" in each.operands[0]
     if set(words) - {"ftz", "and", "or", "xor"}:
         raise KeyError(each.name)
-    yes, _, no = each.operands[0].partition("|")
-    held = of.let(f"{of.bind(compare)}({a}, {b})")
-    other = ""
-    if kind in PAIRS and each.op[0] == "setp":  # of each half
-        held, other = f"{held}[:, 0]", f"{held}[:, 1]"
-    elif no:
-        other = f"~{held}"
     combine = next((INTEGERS[word] for word in words if word in ("and", "or", "xor")), None)
-    if combine is not None:
-        third = of.predicate(each.operands[3])
-        held, other = (f"{of.bind(combine)}({one}, {third})" if one else "" for one in (held, other))
-    if each.op[0] == "set":
-        to = each.op[-2]
-        one = 0x3F80 if to.startswith("bf16") else 1 if DTYPES[to].kind == "f" else -1
-        numbers = [of.bind(np.array([each]).astype(DTYPES[to])) for each in (one, 0)]
-        return of.put(each, to, np.where, [held, *numbers])
-    held = of.let(held)  # before a register that is compared is written
-    other = of.let(other) if no else ""
-    of.write(yes, "pred", held)
-    if no:
-        of.write(no, "pred", other)
-    return None
+    result, halves, wide = each.op[-2] if sets else "pred", kind in PAIRS and not sets, kind.startswith("bf16")
+    one = 0x3F80 if result.startswith("bf16") else 1 if DTYPES[result].kind == "f" else -1
+    numbers = [np.array([each]).astype(DTYPES[result]) for each in (one, 0)]
+
+    def run(a: Array, b: Array, third: Array | None = None) -> Any:
+        a, b = (formats.widened(each, kind) if wide else each for each in (a, b))
+        a, b = (arithmetic.flush(each) if "ftz" in words else each for each in (a, b))
+        held = compare(a, b)
+        found = [held[:, 0], held[:, 1]] if halves else [held, ~held]
+        found = found if combine is None else [combine(each, third) for each in found]
+        if sets:
+            return np.where(found[0], *numbers)
+        return found if both else found[0]
+
+    plain = not (both or words or wide or halves or sets)
+    reads = (kind, kind, *["pred"] * (combine is not None))
+    return Rule(each.operands, (result, "pred"), compare if plain else run, reads)
 
 
-def _cvt(of: Operands, each: Instruction) -> None:
-    """Write a conversion between numbers, of one or of two that go into one register."""
+def _cvt(each: Instruction) -> Rule:
+    """Return the rule of a conversion between numbers, of one or of two that go into one register."""
     target, source = each.op[-2:]
-    words = set(each.op[1:-2])
-    if words - ROUNDINGS - set(formats.INTEGER_ROUNDINGS) - {"sat", "ftz", "satfinite", "relu", "pack"}:
+    words, joins = frozenset(each.op[1:-2]), target in PAIRS and source not in PAIRS
+    if words - ROUNDINGS - set(formats.INTEGER_ROUNDINGS) - {"sat", "ftz", "satfinite", "relu"}:
         raise KeyError(each.name)
-    if target in PAIRS and source not in PAIRS:  # the second operand is the lower one
-        high, low = (of.read(operand, source) for operand in each.operands[1:3])
-        pair = of.let(f"{of.bind(_pair)}({low}, {high})")
-        kind = source
-        return of.put(each, target, partial(_converted, kind, target, frozenset(words)), [pair])
-    if target in FLOAT_KINDS and source in FLOAT_KINDS and (target in PAIRS) != (source in PAIRS):
+    if {target, source} <= FLOAT_KINDS and source in PAIRS and target not in PAIRS:
         raise KeyError(each.name)
-    return of.put(
-        each, target, partial(_converted, source, target, frozenset(words)), [of.read(each.operands[1], source)]
-    )
+    return Rule(each.operands, (target,), partial(_converted, source, target, words), (source,) * (1 + joins))
 
 
-def _pair(low: Array, high: Array) -> Array:
-    """Return rows of two numbers."""
-    return np.stack(np.broadcast_arrays(low, high), axis=-1)
-
-
-def _converted(source: str, target: str, words: frozenset[str], value: Array) -> Array:
-    """Return values of a type as another one."""
+def _converted(source: str, target: str, words: frozenset[str], *values: Array) -> Array:
+    """Return values of a type as another one; of two, the second becomes the lower one."""
     to, mode = DTYPES[target], next(iter(words & ROUNDINGS), "")
     whole = next(iter(words & set(formats.INTEGER_ROUNDINGS)), "")
+    value = values[0] if len(values) == 1 else np.stack(np.broadcast_arrays(*values[::-1]), axis=-1)
     value = formats.widened(value, source)
     if "ftz" in words and value.dtype == np.float32:
         value = arithmetic.flush(value)
@@ -292,64 +192,65 @@ def _converted(source: str, target: str, words: frozenset[str], value: Array) ->
             return arithmetic.saturated(found) if "sat" in words else found
     if target not in FLOAT_KINDS:
         return arithmetic.to_integer(value, to, whole)
-    if whole:
-        value = formats.INTEGER_ROUNDINGS[whole](value)
-    if "relu" in words:
-        value = arithmetic.rectified(value)
+    value = formats.INTEGER_ROUNDINGS[whole](value) if whole else value
+    value = arithmetic.rectified(value) if "relu" in words else value
     found = formats.narrowed(value, target, mode or "rn", finite="satfinite" in words)
-    if "sat" in words:
-        found = arithmetic.saturated(found)
+    found = arithmetic.saturated(found) if "sat" in words else found
     return arithmetic.flush(found) if "ftz" in words and found.dtype == np.float32 else found
 
 
-def _mov(of: Operands, each: Instruction) -> None:
-    """Write a copy, or one between a register and the parts of it."""
-    kind, (target, source) = each.op[-1], each.operands
-    size_bytes = DTYPES[kind].itemsize
-    if source.startswith("{"):  # several registers become one
-        pieces = parts(source)
-        part, joined = f"u{size_bytes * 8 // len(pieces)}", np.dtype(f"u{size_bytes}")
-        return of.put(each, f"u{size_bytes * 8}", partial(_joined, joined), [of.read(one, part) for one in pieces])
-    if not target.startswith("{"):
-        return of.write(target, kind, of.read(source, kind))
-    pieces = parts(target)
-    bits = size_bytes * 8 // len(pieces)
-    value = of.read(source, f"u{size_bytes * 8}")
-    for place, one in enumerate(pieces):
-        if one != "_":
-            by = of.bind(np.array([bits * place], f"u{size_bytes}"))
-            of.write(one, f"u{bits}", f"({value} >> {by}).astype({of.bind(DTYPES[f'u{bits}'])})")
-    return None
+def _mov(each: Instruction) -> Rule:
+    """Return the rule of a copy, or of one between a register and the parts of it."""
+    kind, vectors = each.op[-1], [one for one in each.operands if one.startswith("{")]
+    size_bits = DTYPES[kind].itemsize * 8
+    if not vectors:
+        return Rule(each.operands, (kind,), None, (kind,))
+    if len(vectors) > 1:
+        raise KeyError(each.name)
+    count, whole = len(parts(vectors[0])), f"u{size_bits}"
+    part, bits = f"u{size_bits // count}", size_bits // count
+    if vectors[0] == each.operands[1]:
+        return Rule(each.operands, (whole,), partial(_joined, DTYPES[whole], bits), (part,))
+    return Rule(each.operands, (part,), partial(_parted, DTYPES[part], bits, count), (whole,))
 
 
-def _joined(dtype: np.dtype[Any], *values: Array) -> Array:
+def _joined(dtype: np.dtype[Any], bits: int, *values: Array) -> Array:
     """Return numbers made of smaller ones, the lowest first."""
-    bits = values[0].dtype.itemsize * 8
     found = values[0].astype(dtype)
     for place, value in enumerate(values[1:], 1):
         found = found | (value.astype(dtype) << dtype.type(bits * place))
     return found
 
 
-def _active(of: Operands, each: Instruction) -> None:
-    """Write which lanes of the warp run an instruction at once, which depends on the order."""
-    of.effect(lambda threads: [threads.bits(np.ones(1, bool))], [], [(each.operands[0], "b32")])
+def _parted(dtype: np.dtype[Any], bits: int, count: int, value: Array) -> list[Array]:
+    """Return the parts of numbers, the lowest first."""
+    return [(value >> value.dtype.type(bits * place)).astype(dtype) for place in range(count)]
 
 
-def _trap(of: Operands, _: Instruction) -> None:
-    def stop(_: Any) -> None:
-        raise StoppedError("crash", "trap")
+def _alike(compute: Callable[[Instruction], Any], result: str, *kinds: str) -> Callable[[Instruction], Rule]:
+    """Return the rules of an instruction by the types of its result and operands, where they are not those named."""
 
-    of.effect(stop, [])
+    def rule(each: Instruction) -> Rule:
+        named = {"last": each.op[-1], "first": each.op[-2]}
+        return Rule(
+            each.operands, (named.get(result, result),), compute(each), tuple(named.get(one, one) for one in kinds)
+        )
+
+    return rule
 
 
-_MAKERS: dict[str, Callable[[Operands, Instruction], None]] = {
-    "mul": _product, "mad": _product, "mul24": _product, "mad24": _product, "madc": _product, "addc": _extended,
-    "subc": _extended, "shl": _shift, "shr": _shift,
-    "lop3": _lop3, "dp4a": _dot, "dp2a": _dot,
-    "setp": _setp, "set": _setp, "cvt": _cvt, "mov": _mov,
-    "trap": _trap, "activemask": _active,
-    **dict.fromkeys(_TABLE, _by_table),
-    **{f"{name}{places}": _small_integers for name in _BY_PLACES for places in (2, 4)},
+_RULES: dict[str, Callable[[Instruction], Rule]] = {
+    **dict.fromkeys(("mul", "mad", "mul24", "mad24", "madc"), _product), "addc": _extended, "subc": _extended,
+    "shl": _shift, "shr": _shift, "lop3": _lop3, "dp4a": _dot, "dp2a": _dot, "setp": _setp, "set": _setp, "cvt": _cvt,
+    "mov": _mov,
+    "shf": _alike(
+        lambda each: partial(arithmetic.funnel, left=each.op[1] == "l", wrap=each.op[2] == "wrap"), "b32", *["b32"] * 3
+    ),
+    "prmt": _alike(lambda _: arithmetic.permuted, "b32", "b32", "b32", "b32"),
+    "bfind": _alike(lambda each: partial(arithmetic.highest_bit, as_shift="shiftamt" in each.op), "u32", "last"),
+    "bfe": _alike(lambda _: arithmetic.field, "last", "last", "u32", "u32"),
+    "bfi": _alike(lambda _: arithmetic.inserted, "last", "last", "last", "u32", "u32"),
+    "selp": _alike(lambda _: lambda a, b, held: np.where(held, a, b), "last", "last", "last", "pred"),
+    "slct": _alike(lambda _: lambda a, b, by: np.where(by >= 0, a, b), "first", "first", "first", "last"),
 }  # fmt: skip
 """By the first word of the instruction; all others are plain arithmetic."""

@@ -19,86 +19,56 @@ Puts the functions that a PTX kernel calls into its body, for the interpreter.
     ...                                      ... body with names of its own, and param0 for its parameter
     .func (.param .b32 r) helper(.param p)   ret              -> bra behind the call
 
-Each call gets a copy of its own behind the kernel. A call of a function that is not in the text, or of one that calls
-itself, stays as it is. Source of the syntax: NVIDIA, "PTX ISA", section 7.1.
+Each call gets a copy of its own behind the kernel. A call of a function that is not in the text stays as it is. Source
+of the syntax: NVIDIA, "PTX ISA", section 7.1.
 """
-
-from __future__ import annotations
 
 import math
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from edgetune.errors import InputError
+from edgetune.stages.elastic.kernel import CONTROL
 from edgetune.stages.elastic.ptx.decode import Code, decoded, unknown_instruction
-from edgetune.stages.elastic.ptx.formats import Array
-from edgetune.stages.elastic.ptx.groups import Blocks
+from edgetune.stages.elastic.ptx.groups import Blocks, ordered
 from edgetune.stages.elastic.ptx.memory import Layout, Memory, StoppedError, Unit, layout
-from edgetune.stages.elastic.ptx.parse import MOST_STATEMENTS, Entry, Instruction, Module, parse
+from edgetune.stages.elastic.ptx.parse import MOST_STATEMENTS, Entry, Module, parse
 from edgetune.stages.elastic.sample_launches import LIMIT_S, Buffers, CpuLaunch, CpuResult, ExecutionOrder, Sequenced
 
-_FUNCTION = re.compile(
-    r"\.func\s*(?:\((?P<results>[^)]*)\)\s*)?(?P<name>[\w$]+)\s*(?:\((?P<parameters>[^)]*)\))?[^{;(]*(?P<body>\{.*?\n\})",
-    re.DOTALL,
-)
 _WORD = re.compile(r"[%\w$@]+")
-_CALL_WORDS = re.compile(r"[\w$]+")
 
 
 def with_functions(module: Module, entry: Entry) -> Entry:
     """Return a kernel with the bodies of the functions that it calls."""
     if not any(each.op[0] == "call" for each in entry.instructions):
         return entry
-    functions = _functions(module.text)
     code = [*entry.instructions, replace(entry.instructions[-1], op=("ret",), operands=(), guard=None)]
     made = replace(
-        entry,
-        instructions=code,
-        registers=dict(entry.registers),
-        labels=dict(entry.labels),
+        entry, instructions=code, registers=dict(entry.registers), labels=dict(entry.labels),
         variables=[*entry.variables],
-    )
-    within: dict[int, tuple[str, ...]] = {}
-    at = 0
-    while at < len(code):
-        each, chain = code[at], within.get(at, ())
-        name, actual = _called(each)
-        if name in functions and name not in chain and len(code) < MOST_STATEMENTS:
+    )  # fmt: skip
+    for at, each in enumerate(code):  # which grows
+        name = next((one for one in each.operands if not one.startswith("(")), "")
+        if each.op[0] == "call" and name in module.functions and len(code) < MOST_STATEMENTS:
             start, number = len(code), f"{name}@{at}"
             code[at] = replace(each, op=("bra",), operands=(f"$in@{number}",))
             made.labels |= {f"$in@{number}": start, f"$out@{number}": at + 1}
-            _append(made, functions[name], actual, number)
-            within |= dict.fromkeys(range(start, len(code)), (*chain, name))
-        at += 1
+            actual = _WORD.findall(" ".join(one for one in each.operands if one.startswith("(")))
+            _append(made, module.functions[name], actual, number)
+    own = {each.name for each in made.variables if each.space == "param"}  # of called functions: of each thread
+    code[:] = [
+        replace(each, op=(each.op[0], "local", *each.op[2:]))
+        if each.op[1:2] == ("param",) and own.intersection(_WORD.findall(" ".join(each.operands))) else each
+        for each in code
+    ]  # fmt: skip
     return made
-
-
-def _called(each: Instruction) -> tuple[str, list[str]]:
-    """Return the function that an instruction calls, and the variables of its results and parameters."""
-    if each.op[0] != "call":
-        return "", []
-    names = [one for one in each.operands if not one.startswith("(")]
-    return names[0], _CALL_WORDS.findall(" ".join(one for one in each.operands if one.startswith("(")))
-
-
-def _functions(text: str) -> Mapping[str, Entry]:
-    """Return the functions of a text as kernels whose first parameters are their results."""
-    found = {}
-    for each in _FUNCTION.finditer(text):
-        parameters = ", ".join(filter(None, ((each[part] or "").strip() for part in ("results", "parameters"))))
-        lines = "\n" * text.count("\n", 0, each.start("body"))
-        kernel = f".version 8.0{lines}.entry {each['name']}({parameters}) {each['body']}"
-        found[each["name"]] = parse(kernel.replace(f"({parameters})", f"({' '.join(parameters.split())})"), "").entries[
-            0
-        ]
-    return found
 
 
 def _append(made: Entry, function: Entry, actual: list[str], number: str) -> None:
@@ -125,7 +95,7 @@ def _append(made: Entry, function: Entry, actual: list[str], number: str) -> Non
 _MOST_THREADS = 16384
 """That run at once."""
 _ALONE_S = 2.0
-"""CPU time after which a pool helps: its processes take as long to start."""
+"""Time of work after which a pool helps: its processes take as long to start."""
 _MOST_COPY_BYTES = 64 << 20
 """Of the memories of sequences that run at once."""
 
@@ -133,35 +103,22 @@ Batch: TypeAlias = tuple[Sequence[Sequenced], Buffers, int]
 """Sequences that run at once, the memory before them, and the CPU time of one, s."""
 
 
-@dataclass(slots=True)
 class PtxProgram:
     """The kernels of a PTX text, ready to run on the CPU.
 
     Args:
-        module: The text.
+        text: Of one module.
         name: Of the file, for messages.
         pool: Processes that began with ``begin``, which help once the work is more than a moment's.
+
+    Raises:
+        InputError: it is no PTX.
     """
 
-    module: Module
-    name: str
-    pool: Executor | None = None
-    _spent_s: float = 0.0
-    _codes: dict[str, tuple[Entry, Layout, Code]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, text: str, name: str, pool: Executor | None = None) -> PtxProgram:
-        """Read a PTX text.
-
-        Args:
-            text: Of one module.
-            name: Of the file, for messages.
-            pool: Processes that help.
-
-        Raises:
-            InputError: it is no PTX.
-        """
-        return cls(parse(text, name), name, pool)
+    def __init__(self, text: str, name: str, pool: Executor | None = None) -> None:
+        self.module, self._name, self._pool = parse(text, name), name, pool
+        self._spent_s = 0.0
+        self._codes: dict[str, tuple[Entry, Layout, Code]] = {}
 
     def run_all(self, sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int = LIMIT_S) -> Iterator[CpuResult]:
         """Run sequences of launches, each from the same buffers; yield their outcomes up to the first endless one.
@@ -188,22 +145,25 @@ class PtxProgram:
     def _ran(self, batches: Sequence[Batch]) -> Iterator[list[CpuResult]]:
         """Yield the outcomes of each batch, with other processes once this one has worked for a while."""
         for place, batch in enumerate(batches):
-            if self.pool is not None and self._spent_s > _ALONE_S and len(batches) - place > 1:
-                futures = [self.pool.submit(_outcomes_of, *each) for each in batches[place:]]
+            if self._pool is not None and self._spent_s > _ALONE_S and len(batches) - place > 1:
+                futures = [self._pool.submit(_outcomes_of, *each) for each in batches[place:]]
                 try:
                     yield from (each.result() for each in futures)
                 finally:
                     for each in futures:
                         each.cancel()
                 return
-            began_s = time.process_time()
+            began_s = time.monotonic()
             outcomes = self.outcomes(*batch)
-            self._spent_s += time.process_time() - began_s
+            self._spent_s += time.monotonic() - began_s
             yield outcomes
 
     def _batches(self, sequences: Sequence[Sequenced], buffers: Buffers) -> list[list[int]]:
         """Return the numbers of sequences that run at once: of one kernel and kind of order, while there is room."""
-        most = max(1, _MOST_COPY_BYTES // max(1, Memory.bytes_of(self.module, buffers)))
+        size_bytes = sum(each.nbytes for each in buffers.values()) + sum(
+            each.size_bytes for each in self.module.variables.values()
+        )
+        most = max(1, _MOST_COPY_BYTES // max(1, size_bytes))
         batches, rooms = list[list[int]](), dict[object, tuple[list[int], int]]()
         for number, (launches, order) in enumerate(sequences):
             alike = [(each.symbol, each.block, each.dynamic_shared_bytes) for each in launches[:1]]
@@ -247,8 +207,7 @@ class PtxProgram:
             _check_block(entry, launch)
         memory.enter(entry, placed, launches)
         random = np.random.default_rng(order.seed)
-        taking = {copy: launch.taking for copy, launch in launches.items() if launch.taking is not None}
-        quotas = {copy: memory.words(each.control, copy)[-1].copy() for copy, each in taking.items()}
+        quotas = {copy: memory.words(CONTROL, copy)[-1].copy() for copy in launches if some.rank is not None}
         for units in _units(launches, order, random):
             blocks = Blocks(code, units, memory, order=order, random=random, end_s=end_s)
             try:
@@ -260,19 +219,19 @@ class PtxProgram:
             except (TypeError, ValueError, IndexError):  # of operands that do not go with the instruction
                 if (at := code.instruction(sys.exc_info()[2])) is None:
                     raise
-                raise unknown_instruction(at, self.name) from None
-        for copy, each in taking.items():
-            memory.words(each.control, copy)[-1] = quotas[copy]
+                raise unknown_instruction(at, self._name) from None
+        for copy, quota in quotas.items():
+            memory.words(CONTROL, copy)[-1] = quota
 
     def _code(self, symbol: str) -> tuple[Entry, Layout, Code]:
         if symbol not in self._codes:
             entry = next((each for each in self.module.entries if each.name == symbol), None)
             if entry is None:
                 names = ", ".join(each.name for each in self.module.entries)
-                raise InputError(f"no kernel {symbol!r} in {self.name}", f"it has {names}")
+                raise InputError(f"no kernel {symbol!r} in {self._name}", f"it has {names}")
             entry = with_functions(self.module, entry)
             placed = layout(self.module, entry)
-            self._codes[symbol] = entry, placed, decoded(entry, placed, self.name)
+            self._codes[symbol] = entry, placed, decoded(entry, placed, self._name)
         return self._codes[symbol]
 
 
@@ -291,11 +250,7 @@ def _check_block(entry: Entry, launch: CpuLaunch) -> None:
 
 def _units(launches: dict[int, CpuLaunch], order: ExecutionOrder, random: np.random.Generator) -> Iterator[list[Unit]]:
     """Yield the blocks that run at once, of each launch."""
-    blocks: dict[int, Array] = {copy: np.arange(math.prod(launch.grid)) for copy, launch in launches.items()}
-    if order.order == "reverse":
-        blocks = {copy: each[::-1] for copy, each in blocks.items()}
-    elif order.order == "random":
-        blocks = {copy: random.permutation(each) for copy, each in blocks.items()}
+    blocks = {copy: ordered(math.prod(launch.grid), order, random) for copy, launch in launches.items()}
     threads = math.prod(next(iter(launches.values())).block)
     most, start = max(1, _MOST_THREADS // (threads * len(launches))), 0
     while units := [(copy, launches[copy], each[start : start + most]) for copy, each in blocks.items()
@@ -310,7 +265,7 @@ _programs: list[PtxProgram] = []
 
 def begin(text: str, name: str) -> None:
     """Have a process of a pool run kernels of a text."""
-    _programs[:] = [PtxProgram.of(text, name)]
+    _programs[:] = [PtxProgram(text, name)]
 
 
 def _outcomes_of(sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int) -> list[CpuResult]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgetune.stages.elastic.kernel import Level, Refusal
 from edgetune.stages.elastic.ptx.control_flow import (
@@ -126,21 +126,18 @@ def legality(entry: Entry, functions: Mapping[str, Entry]) -> Legality:
         functions: Of its file, by name.
     """
     found = _all_refusals(entry, functions)
-    first: dict[str, Refusal] = {}
-    for each in found.refusals:
-        first.setdefault(each.code, each)
-    return Legality(tuple(first.values()), found.rows, found.leaving)
+    codes = dict.fromkeys(each.code for each in found.refusals)
+    first = {each.code: each for each in reversed(found.refusals)}
+    return replace(found, refusals=tuple(first[code] for code in codes))
 
 
 def _all_refusals(entry: Entry, functions: Mapping[str, Entry]) -> Legality:
-    found = _of_bounds(entry)
+    clusters = re.findall(r"\.(?:reqnctapercluster|explicitcluster|maxclusterrank)\b", entry.bounds)
+    found = [refusal(entry, "cluster", None, each) for each in clusters[:1]]
     try:
-        for each in entry.instructions:
-            reason = _of_instruction(each, functions)
-            if reason is not None:
-                found.append(
-                    refusal(entry, reason, each, " ".join(filter(None, (each.name, ", ".join(each.operands)))))
-                )
+        broken = [(each, _of_instruction(each, functions)) for each in entry.instructions]
+        found += [refusal(entry, code, each, f"{each.name} {', '.join(each.operands)}".strip())
+                  for each, code in broken if code]  # fmt: skip
         if found:
             return Legality(tuple(found))
         blocks = basic_blocks(entry)
@@ -173,11 +170,6 @@ def refusal(entry: Entry, code: str, at: Instruction | None, name: str, level: L
     source = at.source if at else next((each.source for each in entry.instructions if each.source), None)
     file, line = source or (None, at.line if at else entry.line)
     return Refusal(code, line, text, remedy, entry.name, level, file)
-
-
-def _of_bounds(entry: Entry) -> list[Refusal]:
-    clusters = re.search(r"\.(?:reqnctapercluster|explicitcluster|maxclusterrank)\b", entry.bounds)
-    return [refusal(entry, "cluster", None, clusters[0])] if clusters else []
 
 
 def _of_instruction(each: Instruction, functions: Mapping[str, Entry]) -> str | None:
@@ -280,11 +272,6 @@ def _of_loops(entry: Entry, level: Level = "grid") -> list[Refusal]:
     return found
 
 
-def _reads_clock(each: Instruction) -> bool:
-    """Return whether an instruction reads a clock, which goes on by itself."""
-    return any(operand.startswith(_CLOCKS) for operand in each.operands)
-
-
 class _Loop:
     """A loop.
 
@@ -299,9 +286,9 @@ class _Loop:
     ) -> None:
         self._code, self._blocks, self._inside, self._heads = entry.instructions, blocks, inside, heads
         self._elsewhere = {"const", "param", "local", "nc", *(() if shared else ("shared",))}
-        self._writes: dict[str, list[tuple[int, Instruction]]] = {}
         code = [(block, each) for block in sorted(inside)
                 for each in entry.instructions[blocks[block].first : blocks[block].end]]  # fmt: skip
+        self._writes: dict[str, list[tuple[int, Instruction]]] = {}
         for block, each in code:
             for name in results(each):
                 self._writes.setdefault(name, []).append((block, each))
@@ -317,16 +304,15 @@ class _Loop:
             return True
         names = self._behind(last.guard[0]) | {last.guard[0]}
         made = [one for name in names for one in self._writes.get(name, ())]
-        counts = any(name in self._behind(name) for name in names) or any(_reads_clock(each) for _, each in made)
+        counts = any(name in self._behind(name) for name in names)
+        counts |= any(operand.startswith(_CLOCKS) for _, each in made for operand in each.operands)
         return counts and all(each not in self.polls and self._every_turn(block) for block, each in made)
 
     def _polls(self, each: Instruction) -> bool:
-        words = set(each.op)
-        if each.op[0] not in ("ld", "ldu", "atom", "suld") or words & self._elsewhere:
+        if each.op[0] not in ("ld", "ldu", "atom", "suld") or self._elsewhere.intersection(each.op):
             return False
-        if each.op[0] in ("atom", "suld"):
-            return True
-        return bool(words & _ORDERED) or not self._writes.keys() & set(sources(each))  # one address, over and over
+        changes = each.op[0] in ("atom", "suld") or _ORDERED.intersection(each.op)
+        return bool(changes) or not self._writes.keys() & set(sources(each))  # one address, over and over
 
     def _every_turn(self, block: int) -> bool:
         """Return whether every turn of the loop passes a block."""

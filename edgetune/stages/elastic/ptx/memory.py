@@ -61,29 +61,21 @@ class Layout:
         symbols: Address of each in its own state space.
         shared_bytes: Of a block, besides what a launch adds.
         local_bytes: Of a thread.
-        own: Parameters of called functions, which are in local memory.
     """
 
     symbols: Mapping[str, int]
     shared_bytes: int
     local_bytes: int
-    own: frozenset[str]
 
 
 def layout(module: Module, entry: Entry) -> Layout:
     """Return where the variables and parameters of a kernel are."""
-    symbols, at = dict(_outside(module)), 0
-    for parameter in entry.parameters:
-        at = -(-at // parameter.align_bytes) * parameter.align_bytes
-        symbols[parameter.name] = at
-        at += parameter.size_bytes
+    symbols = dict(_outside(module))
+    _placed(entry.parameters, symbols)
     shared = [each for each in (*entry.variables, *module.variables.values()) if each.space == "shared"]
-    largest: dict[str, Variable] = {}
-    for each in entry.variables:
-        if each.space in ("local", "param") and each.size_bytes >= getattr(largest.get(each.name), "size_bytes", 0):
-            largest[each.name] = each
-    own = frozenset(each.name for each in largest.values() if each.space == "param")
-    return Layout(symbols, _placed(shared, symbols), _placed([*largest.values()], symbols), own)
+    own = sorted((each for each in entry.variables if each.space in ("local", "param")), key=lambda one: one.size_bytes)
+    largest = {each.name: each for each in own}
+    return Layout(symbols, _placed(shared, symbols), _placed([*largest.values()], symbols))
 
 
 def _outside(module: Module) -> Mapping[str, int]:
@@ -155,22 +147,14 @@ class Memory:
     def _see(self) -> None:
         self._views = {each: self._bytes.view(f"u{each}") for each in (1, 2, 4, 8)}
 
-    @staticmethod
-    def bytes_of(module: Module, buffers: Buffers) -> int:
-        """Return about how large a copy is."""
-        return sum(each.nbytes for each in buffers.values()) + sum(
-            each.size_bytes for each in module.variables.values()
-        )
-
     def contents(self, copy: int = 0) -> Mapping[str, Array]:
         """Return the buffers, and behind them the variables of the module that kernels write, as they are now."""
         found, memory = {}, self._bytes[self.starts[copy] :][: self._size]
         for name, array in self._buffers.items():
-            raw = memory[self.address[name] : self.address[name] + array.nbytes]
-            found[name] = raw.copy().view(array.dtype).reshape(array.shape)
+            found[name] = memory[self.address[name] :][: array.nbytes].copy().view(array.dtype).reshape(array.shape)
         for each in self._module.variables.values():
             if each.space == "global":
-                raw = memory[self._symbols[each.name] : self._symbols[each.name] + each.size_bytes].copy()
+                raw = memory[self._symbols[each.name] :][: each.size_bytes].copy()
                 name = each.name if each.name not in found else f"__device__ {each.name}"
                 found[name] = raw.view(_NUMBERS.get(each.type, "u1"))
         return found
@@ -181,8 +165,7 @@ class Memory:
 
     def words(self, buffer: str, copy: int) -> Array:
         """Return a buffer as 32-bit words that can be changed."""
-        start = self.place(buffer, copy)
-        return self._bytes[start : start + self._buffers[buffer].nbytes].view(np.uint32)
+        return self._bytes[self.place(buffer, copy) :][: self._buffers[buffer].nbytes].view(np.uint32)
 
     def enter(self, entry: Entry, placed: Layout, launches: Mapping[int, CpuLaunch]) -> None:
         """Place the parameters of launches of one kernel.
@@ -196,16 +179,13 @@ class Memory:
             InputError: the arguments are not those that the kernel takes, or name a buffer that is not there; or no GPU
                 has so much shared memory.
         """
-        packed = {copy: self._packed(entry, placed, launch) for copy, launch in launches.items()}
-        some = next(iter(packed.values()))
-        self._same = np.ones(_PARAMETER_BYTES, bool)
-        for copy, each in packed.items():
-            start = int(self.starts[copy]) + self._parameters
-            self._bytes[start : start + len(each)] = each
-            self._same[: len(each)] &= each == some
-        self._first = int(self.starts[next(iter(packed))])
-        dynamic = next(iter(launches.values())).dynamic_shared_bytes
-        self.limit = {"shared": placed.shared_bytes + dynamic, "local": placed.local_bytes}
+        packed = np.stack([self._packed(entry, placed, launch) for launch in launches.values()])
+        self._same = (packed == packed[0]).all(axis=0)
+        for copy, each in zip(launches, packed, strict=True):
+            self._bytes[int(self.starts[copy]) + self._parameters :][: len(each)] = each
+        first, some = next(iter(launches.items()))
+        self._first = int(self.starts[first])
+        self.limit = {"shared": placed.shared_bytes + some.dynamic_shared_bytes, "local": placed.local_bytes}
         for space, size in self.limit.items():
             if size > _MOST_SHARED_BYTES:
                 raise InputError(f"{entry.name}: {size} bytes of {space} memory, and no GPU has so much", "use less")
@@ -323,13 +303,6 @@ class Memory:
             if not now.all():
                 rest.append((threads[~now], to[~now], start[~now], count[~now], size_bytes))
         self.copies = rest
-
-    def within(self, space: str, address: Array) -> Array:
-        """Return whether generic addresses are in a state space."""
-        begin, end = {"shared": (self._window, self._local), "local": (self._local, self._total)}.get(
-            space, (0, self._size)
-        )
-        return (address >= begin) & (address < end)
 
     def text(self, at: int) -> str:
         """Return the text that begins at an address of the first copy."""

@@ -5,11 +5,10 @@
     @%p1 bra $L; add.s32 %r2, %r2, 1; $L:   v4 = ~v3; v6 = v5 + k3; v7 = where(v4, v6, v5); R[7] = v7
 
 An array has an element for each thread that runs the segment, or one for all of them. Registers keep their bits between
-segments in the type in which they are used most.
+segments as unsigned numbers.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -80,13 +79,32 @@ class Region:
     written: set[int] = field(default_factory=set)
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What an instruction computes or does.
+
+    Args:
+        operands: Those that count: the first is written, if there are results, to registers of a vector or with ``|``
+            between them; the others are read.
+        results: Types of the results; of a vector the one of all.
+        compute: From values of operands to the result, or to as many as registers are written; ``None`` is a copy.
+        reads: Types of operands that are read; of a vector the one of each register, ``[]`` of an address.
+        acts: Whether it does more than compute: it gets the threads first, and returns a sequence of results.
+    """
+
+    operands: Sequence[str]
+    results: Sequence[str]
+    compute: Operation | None
+    reads: Sequence[str]
+    acts: bool = False
+
+
 class Operands:
     """Writes statements on the registers and symbols of a kernel.
 
     Args:
         entry: The kernel.
         symbols: Address of each variable and parameter in its state space.
-        own: Of these the variables that each thread has for itself.
 
     Attributes:
         names: What the statements use besides their own variables.
@@ -96,12 +114,13 @@ class Operands:
         regions: Those that it is in, the innermost last.
     """
 
-    def __init__(self, entry: Entry, symbols: Mapping[str, int], own: frozenset[str] = frozenset()) -> None:
-        self._symbols, self._own = symbols, own
+    def __init__(self, entry: Entry, symbols: Mapping[str, int]) -> None:
+        self._symbols = symbols
         self._numbers = {name: number for number, name in enumerate([*entry.registers, CARRY])}
-        self.types = _types(entry)
+        declared = [DTYPES[kind].itemsize * (2 if kind in PAIRS else 1) if kind != "pred" else 0
+                    for kind in (*entry.registers.values(), "pred")]  # fmt: skip
+        self.types = [np.dtype(f"u{size_bytes}" if size_bytes else bool) for size_bytes in declared]
         self.names: dict[str, Any] = {"where": np.where, "guarded": guarded}
-        self._bound: dict[Any, str] = {}
         self._count = 0
         self.guard: str | None = None
         self.regions: list[Region] = []
@@ -111,13 +130,8 @@ class Operands:
 
     def bind(self, thing: Any) -> str:
         """Return the name by which statements reach something."""
-        try:
-            return self._bound[thing]
-        except (KeyError, TypeError):  # an array has no hash
-            name = f"k{len(self.names)}"
+        name = f"k{len(self.names)}"
         self.names[name] = thing
-        if not isinstance(thing, np.ndarray):
-            self._bound[thing] = name
         return name
 
     def let(self, expression: str) -> str:
@@ -125,11 +139,6 @@ class Operands:
         self._count += 1
         self.now.lines.append((f"v{self._count} = {expression}", self.at))
         return f"v{self._count}"
-
-    def is_own(self, operand: str) -> bool:
-        """Return whether an address is in a variable that each thread has for itself."""
-        found = _ADDRESS.fullmatch(operand)
-        return found is not None and found[1] in self._own
 
     def read(self, operand: str, kind: str) -> str:
         """Return the expression of an operand as values of a type."""
@@ -156,8 +165,7 @@ class Operands:
         if dtype not in known:
             some = next(iter(known.values()))
             if own.itemsize != dtype.itemsize:  # the lowest bits, or zeros above
-                some = self._register(number, np.dtype(f"u{own.itemsize}"))
-                same = np.dtype(f"u{dtype.itemsize}")
+                some, same = self._register(number, own), np.dtype(f"u{dtype.itemsize}")
                 known[dtype] = self.let(f"{some}.astype({self.bind(same)}).view({self.bind(dtype)})")
             else:
                 known[dtype] = self.let(f"{some}.view({self.bind(dtype)})")
@@ -179,6 +187,13 @@ class Operands:
         bits = dtype.itemsize * 8
         number = int(text.rstrip("U"), 0) % (1 << bits)
         return np.array([number], f"u{dtype.itemsize}").view(dtype)
+
+    def mask(self, operand: str) -> Any:
+        """Return the bits of an operand, or the number of the register that holds them when a segment begins."""
+        if operand not in self._numbers:
+            return self._constant(operand, np.dtype("u4"))
+        self.now.used.add(self._numbers[operand])
+        return self._numbers[operand]
 
     def predicate(self, operand: str) -> str:
         """Return the expression of a predicate, which may be negated, or of a constant in its place."""
@@ -209,33 +224,41 @@ class Operands:
             region.written.add(number)
         self.now.known[number] = {dtype: self.let(expression)}
 
-    def put(self, each: Instruction, kind: str, compute: Operation, reads: Sequence[str]) -> None:
-        """Write the result of an operation on some operands to the first one, as a type."""
-        self.write(each.operands[0], kind, f"{self.bind(compute)}({', '.join(reads)})")
+    def perform(self, rule: Rule | None) -> None:
+        """Write what an instruction does.
 
-    def operands(self, each: Instruction, kind: str) -> list[str]:
-        """Return the expressions of all operands behind the first."""
-        return [self.read(operand, kind) for operand in each.operands[1:]]
-
-    def effect(self, run: Operation, reads: Sequence[str], writes: Sequence[tuple[str, str]] = ()) -> None:
-        """Have threads do more than compute: what they do gets them first, and returns a value for each write.
-
-        Args:
-            run: From the threads and the values of some operands to a sequence of values.
-            reads: Expressions of operands.
-            writes: Registers and types of the values.
+        Raises:
+            KeyError: an operand is not known here; likewise IndexError and ValueError.
         """
-        reads, guard = [*reads], self.guard
+        if rule is None:
+            return
+        writes, operands = list[tuple[str, str]](), rule.operands
+        if rule.results:
+            first, *operands = operands
+            vector = first.startswith("{")
+            targets = parts(first) if vector else first.split("|")
+            writes = [*zip(targets, [*rule.results] * (len(targets) if vector else 1), strict=False)]
+        reads = [self.address(one) if kind == "[]" else self.read(one, kind)
+                 for operand, kind in zip(operands, rule.reads, strict=True)
+                 for one in (parts(operand) if operand.startswith("{") else [operand])]  # fmt: skip
+        value = reads[0] if rule.compute is None else f"{self.bind(rule.compute)}({', '.join(reads)})"
+        if rule.acts:
+            value = self._acted(self.bind(rule.compute), reads, [kind for _, kind in writes])
+        several = rule.acts or len(writes) > 1
+        value = self.let(value) if several else value
+        for place, (target, kind) in enumerate(writes):
+            self.write(target, kind, f"{value}[{place}]" if several else value)
+
+    def _acted(self, run: str, reads: Sequence[str], kinds: Sequence[str]) -> str:
+        """Return the expression of what those threads do for which the guard holds, and that skip no region."""
+        guard = self.guard
         if self.regions:
             held = self.regions[-1].held
             guard = held if guard is None else self.let(f"{guard} & {held}")
-        done = f"{self.bind(run)}(T, {', '.join(reads)})"
-        if guard is not None:
-            types = ", ".join(self.bind(DTYPES[kind]) for _, kind in writes)
-            done = f"guarded({self.bind(run)}, T, {guard}, [{', '.join(reads)}], [{types}])"
-        value = self.let(done)
-        for place, (operand, kind) in enumerate(writes):
-            self.write(operand, kind, f"{value}[{place}]")
+        if guard is None:
+            return f"{run}(T, {', '.join(reads)})"
+        types = ", ".join(self.bind(DTYPES[kind]) for kind in kinds)
+        return f"guarded({run}, T, {guard}, [{', '.join(reads)}], [{types}])"
 
     def enter(self, start: int, end: int, skipped: str) -> None:
         """Begin instructions that threads skip for which an expression holds."""
@@ -246,20 +269,16 @@ class Operands:
 
     def leave(self, end: int) -> None:
         """End the regions that end at an instruction: registers keep their values where threads skipped them."""
-        while self.regions and self.regions[-1].end == end:
-            self._leave(self.regions.pop())
-
-    def _leave(self, region: Region) -> None:
         known = self.now.known
-        for number in sorted(region.written):
-            if number not in known:  # it was written in a region within this one alone
-                continue
-            dtype, value = next(iter(known.pop(number).items()))
-            if number in region.known:
-                known[number] = region.known[number]
-            first, last = self._span[number]
-            if number in self.now.used or first < region.start or last >= region.end:
-                known[number] = {dtype: self.let(f"where({region.held}, {value}, {self._register(number, dtype)})")}
+        while self.regions and self.regions[-1].end == end:
+            region = self.regions.pop()
+            for number in sorted(region.written & known.keys()):  # not those of a region within this one alone
+                dtype, value = next(iter(known.pop(number).items()))
+                if number in region.known:
+                    known[number] = region.known[number]
+                first, last = self._span[number]
+                if number in self.now.used or first < region.start or last >= region.end:
+                    known[number] = {dtype: self.let(f"where({region.held}, {value}, {self._register(number, dtype)})")}
 
     def address(self, operand: str) -> str:
         """Return the expression of an address in brackets."""
@@ -305,20 +324,4 @@ def _spans(entry: Entry, numbers: Mapping[str, int]) -> dict[int, tuple[int, int
         for word in _WORD.findall(f"{each.operands} {each.guard}"):
             if word in numbers:
                 found[numbers[word]] = found.get(numbers[word], (place, 0))[0], place
-    return found
-
-
-def _types(entry: Entry) -> list[np.dtype[Any]]:
-    """Return the type in which each register is kept: as a number or as bits, by how most instructions name it."""
-    floats: Counter[str] = Counter()
-    for each in entry.instructions:
-        dtype = DTYPES.get(each.op[-1])
-        for operand in each.operands:
-            floats[operand] += 1 if dtype is not None and dtype.kind == "f" and each.op[-1] not in PAIRS else -1
-    found = []
-    for name, declared in [*entry.registers.items(), (CARRY, "pred")]:
-        width = 4 if declared in PAIRS else DTYPES[declared].itemsize
-        found.append(
-            np.dtype(bool if declared == "pred" else f"{'f' if floats[name] > 0 and width > 1 else 'u'}{width}")
-        )
     return found

@@ -23,7 +23,7 @@ _ENTRY = re.compile(
     r"(?:\.(?:visible|weak|extern)\s+)*\.entry\s+(?P<name>[\w$]+)\s*(?:\((?P<parameters>[^)]*)\))?(?P<bounds>[^{;]*)\{"
 )
 _FUNCTION = re.compile(
-    r"(?:\.(?:visible|weak)\s+)*\.func\s*(?:\([^)]*\)\s*)?(?P<name>[\w$]+)\s*"
+    r"(?:\.(?:visible|weak)\s+)*\.func\s*(?:\((?P<results>[^)]*)\)\s*)?(?P<name>[\w$]+)\s*"
     r"(?:\((?P<parameters>[^)]*)\))?(?P<bounds>[^{;]*)\{"
 )
 _FILE = re.compile(r"^\s*\.file\s+(\d+)\s+\"([^\"\n]*)\"", re.MULTILINE)
@@ -34,10 +34,12 @@ _VARIABLE = re.compile(
     r"(?P<name>[\w$%]+)\s*(?P<shape>(?:\[\d*\])*)(?:\s*=\s*(?P<value>\{[^}]*\}|[^;]+))?"
 )
 _REGISTER = re.compile(r"\.reg\s+(?:\.v[24]\s+)?\.(\w+)\s+(.*)", re.DOTALL)
-_LABEL = re.compile(r"([\w$]+)\s*:(?!:)")
+_TOKEN = re.compile(r"\s*(?:([\w$]+)\s*:(?!:)|(\.(?:loc|file)\b[^\n;]*)|([{};])|([^;]*);)")
+"""A label, a place in the source, a brace or lonely semicolon, a statement."""
 _GUARD = re.compile(r"@\s*(!?)\s*([\w$%]+)\s*")
 _WORD = re.compile(r"[%\w$]+")
-_LINE_DIRECTIVE = re.compile(r"\.(?:loc|file)\b[^\n;]*")
+_OPERAND = re.compile(r"(?:[^,{\[(]|\{[^}]*\}|\[[^\]]*\]|\([^)]*\))+")
+"""Up to a comma that stands in no brace."""
 
 MOST_STATEMENTS = 100_000
 """Of one kernel; CUTLASS kernels have up to 20,000."""
@@ -101,7 +103,7 @@ class Entry:
     Args:
         name: Its symbol.
         bounds: Directives between parameters and body, e.g. ``.reqntid 128``.
-        parameters: In order.
+        parameters: In order; of a function behind its results.
         span: Offsets of its text, from its first directive to behind the closing brace.
         head: Offsets of its name, and of the place behind its last parameter.
         line: Of its name, from 1.
@@ -233,68 +235,57 @@ class _Reader:
         self._source: tuple[str, int] | None = None
         self._at, self._end = found.end(), end - 1
         inside = found.end("parameters") if found["parameters"] is not None else -1
+        given = f"{found.groupdict().get('results') or ''}, {found['parameters'] or ''}"
         self._entry = Entry(
-            found["name"], found["bounds"].strip(), tuple(variables_in(found["parameters"] or "")),
+            found["name"], found["bounds"].strip(), tuple(variables_in(given)),
             (found.start(), end), (found.start("name"), found.end("name"), inside), self._line(found.start("name")),
         )  # fmt: skip
-        self._scopes: list[dict[str, str]] = []
-        self._opened: list[tuple[int, int]] = []
+        self._scopes: list[tuple[dict[str, str], int, int]] = []
+        """New names, offset of the brace, number of the first instruction."""
         self._labels = Counter[str]()
         self._count = 0
 
     def entry(self) -> Entry:
         """Return the kernel with its statements."""
-        made = self._entry
-        while (self._skip_blanks()) < self._end:
-            character = self._text[self._at]
-            if character not in ".;" and not made.first:
-                made.first = self._at
-            if character == "{":
-                self._scopes.append({})
-                self._opened.append((self._at, len(made.instructions)))
-            elif character == "}" and self._scopes:
-                self._scopes.pop()
-                start, first = self._opened.pop()
-                made.scopes.append((start, self._at + 1, first, len(made.instructions)))
-            elif character != ";":
-                self._statement()
-                continue
-            self._at += 1
+        made, text = self._entry, self._text
+        while found := _TOKEN.match(text, self._at, self._end):
+            label, directive, mark, statement = found.groups()
+            start, self._at = found.start(found.lastindex or 0), found.end()
+            if text[start] not in ".;" and not made.first:
+                made.first = start
+            if label:
+                self._labels[label] += 1
+                made.labels[label] = len(made.instructions)
+                if self._labels[label] > 1:  # in braces of their own; a branch to either is to none
+                    del made.labels[label]
+            elif directive:
+                if place := _LOCATION.match(directive):
+                    file = self._files.get(place[1])
+                    self._source = None if file is None or place[2] == "0" else (file, int(place[2]))
+            elif mark == "{":
+                self._scopes.append(({}, start, len(made.instructions)))
+            elif mark == "}" and self._scopes:
+                _, opened, first = self._scopes.pop()
+                made.scopes.append((opened, self._at, first, len(made.instructions)))
+            elif not mark:
+                self._statement(statement, start)
+        if left := text[self._at : self._end].strip():
+            raise self._error(text.index(left, self._at), "a statement has no end")
         made.first = made.first or self._end
         return made
 
     def _line(self, offset: int) -> int:
         return bisect_right(self._lines, offset) + 1
 
-    def _skip_blanks(self) -> int:
-        while self._at < self._end and self._text[self._at].isspace():
-            self._at += 1
-        return self._at
+    def _error(self, offset: int, what: str) -> InputError:
+        return InputError(f"{self._name}:{self._line(offset)}: {what}", "give PTX as compilers write it")
 
-    def _statement(self) -> None:
-        text, start = self._text, self._at
-        if label := _LABEL.match(text, start):
-            self._labels[label[1]] += 1
-            self._entry.labels[label[1]] = len(self._entry.instructions)
-            if self._labels[label[1]] > 1:  # in braces of their own; a branch to either is to none
-                del self._entry.labels[label[1]]
-            self._at = label.end()
-            return
-        if skipped := _LINE_DIRECTIVE.match(text, start):
-            if place := _LOCATION.match(skipped[0]):
-                file = self._files.get(place[1])
-                self._source = None if file is None or place[2] == "0" else (file, int(place[2]))
-            self._at = skipped.end()
-            return
-        stop = text.find(";", start, self._end)
+    def _statement(self, statement: str, start: int) -> None:
         self._count += 1
-        if stop < 0 or self._count > MOST_STATEMENTS:
-            what = "a statement has no end" if stop < 0 else f"more than {MOST_STATEMENTS} statements"
-            raise InputError(f"{self._name}:{self._line(start)}: {what}", "give PTX as compilers write it")
-        self._at = stop + 1
-        statement = text[start:stop]
-        if statement.startswith(".reg"):
-            self._registers(statement)
+        if self._count > MOST_STATEMENTS:
+            raise self._error(start, f"more than {MOST_STATEMENTS} statements")
+        if found := _REGISTER.match(statement):
+            self._registers(found, start)
         elif statement.startswith(".pragma"):  # of strings, which are blanks here, compilers write "nounroll" only
             self._entry.rolled.add(len(self._entry.instructions))
         elif statement.startswith("."):
@@ -302,26 +293,21 @@ class _Reader:
         else:
             self._instruction(statement, start)
 
-    def _registers(self, statement: str) -> None:
-        found = _REGISTER.match(statement)
-        if found is None:
-            return
+    def _registers(self, found: re.Match[str], start: int) -> None:
         for each in found[2].split(","):
             name, _, size = each.strip().partition("<")
             count = int("0" + re.sub(r"\D", "", size))
             if count + len(self._entry.registers) > MOST_STATEMENTS:
-                raise InputError(
-                    f"{self._name}: more than {MOST_STATEMENTS} registers", "give PTX as compilers write it"
-                )
+                raise self._error(start, f"more than {MOST_STATEMENTS} registers")
             for one in [f"{name}{i}" for i in range(count)] if size else [name]:
                 own = one
                 if self._scopes:
                     own = f"{one}@{len(self._entry.registers)}"
-                    self._scopes[-1][one] = own
+                    self._scopes[-1][0][one] = own
                 self._entry.registers[own] = found[1]
 
     def _instruction(self, statement: str, start: int) -> None:
-        renamed = {name: own for scope in self._scopes for name, own in scope.items()}
+        renamed = {name: own for scope, *_ in self._scopes for name, own in scope.items()}
 
         def own(text: str) -> str:
             return _WORD.sub(lambda found: renamed.get(found[0], found[0]), text) if renamed else text
@@ -330,20 +316,8 @@ class _Reader:
         if found := _GUARD.match(statement):
             guard = (own(found[2]), found[1] == "!")
             statement = statement[found.end() :]
-        name, _, rest = statement.strip().replace("\n", " ").replace("\t", " ").partition(" ")
+        name, rest, *_ = (*statement.split(None, 1), "", "")
         op = tuple(name.replace("shared::cta", "shared").replace("::", "_").split("."))
-        operands = _operands(own(rest))
+        operands = tuple(one.strip() for one in _OPERAND.findall(own(rest)))
         line = self._line(start)
         self._entry.instructions.append(Instruction(op, operands, guard, start, self._at, line, name, self._source))
-
-
-def _operands(text: str) -> tuple[str, ...]:
-    """Split at the commas that stand in no brace."""
-    parts, depth, start = [], 0, 0
-    for place, character in enumerate(text):
-        depth += (character in "{[(") - (character in "}])")
-        if character == "," and not depth:
-            parts.append(text[start:place].strip())
-            start = place + 1
-    last = text[start:].strip()
-    return (*parts, last) if last else tuple(parts)

@@ -6,7 +6,7 @@
 
 The order of additions in the hardware is not published; here the sum is exact to float64 and rounded once, so that bits
 may differ from a GPU, in original and form alike. Which lane holds which element: NVIDIA, "PTX ISA", sections on matrix
-fragments for ``mma``, and on ``ldmatrix``, ``stmatrix`` and ``movmatrix``.
+fragments for ``mma``, and on ``ldmatrix``.
 """
 
 import re
@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 
 from edgetune.stages.elastic.ptx.formats import DTYPES, Array, narrowed, widened
-from edgetune.stages.elastic.ptx.operands import Operands, parts
+from edgetune.stages.elastic.ptx.operands import Rule, parts
 from edgetune.stages.elastic.ptx.parse import Instruction
 
 _WARP = 32
 _LANE = np.arange(_WARP)
+ALL = np.array([0xFFFFFFFF], np.uint32)
+"""The lanes of a warp that come to a product, as the bits of a number."""
 _GROUP, _PLACE = _LANE // 4, _LANE % 4
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _SHAPES = frozenset({
@@ -50,8 +52,8 @@ def _fragment(matrix: str, shape: tuple[int, int, int], bits: int) -> tuple[Arra
     return (column, row) if matrix == "b" else (row, column)
 
 
-def _product(of: Operands, each: Instruction) -> None:
-    """Write a product of matrices.
+def _mma(each: Instruction) -> Rule:
+    """Return the rule of a product of matrices.
 
     Raises:
         KeyError: of another shape or type than here.
@@ -64,24 +66,22 @@ def _product(of: Operands, each: Instruction) -> None:
         raise KeyError(each.name)
     shape = _sizes(words[3])
     fragments = [_fragment("a", shape, _bits(left)), _fragment("b", shape, _bits(right)), _fragment("c", shape, 32)]
-    _multiply(of, each, shape, (to, left, right, added), fragments)
+    return _multiply(each, shape, (to, left, right, added), fragments)
 
 
 def _multiply(
-    of: Operands,
     each: Instruction,
     shape: tuple[int, int, int],
     types: Sequence[str],
     fragments: Sequence[tuple[Array, Array]] | None = None,
-) -> None:
-    """Write a product of fragments, which are in order of elements unless it is said where these are."""
-    registers, (to, *kinds), (m, n, k) = [parts(operand) for operand in each.operands], types, shape
-    counts = [len(some) for some in registers[1:]]
+) -> Rule:
+    """Return the rule of a product of fragments, which are in order of elements unless it is said where these are."""
+    (to, *kinds), (m, n, k) = types, shape
+    counts = [len(parts(some)) for some in each.operands[1:]]
     fragments = fragments or [_in_order(count * _held(kind), rows, columns) for count, kind, (rows, columns)
                               in zip(counts, kinds, ((m, k), (k, n), (m, n)), strict=True)]  # fmt: skip
-    reads = [of.read(one, _of_register(kind)) for kind, some in zip(kinds, registers[1:], strict=True) for one in some]
     run = partial(_multiplied, shape=shape, fragments=fragments, kinds=kinds, to=to, counts=counts)
-    of.effect(run, reads, [(one, _of_register(to)) for one in registers[0]])
+    return Rule(each.operands, (_of_register(to),), run, [*map(_of_register, kinds)], acts=True)
 
 
 def _sizes(word: str) -> tuple[int, int, int]:
@@ -111,9 +111,7 @@ def _multiplied(
     m, n, k = shape
     matrices, at = [], 0
     for (row, column), kind, count, size in zip(fragments, kinds, counts, ((m, k), (k, n), (m, n)), strict=True):
-        matrix = np.zeros(
-            (len(warps), *size), np.int64 if kind[-2:] in ("s8", "u8", "32") and kind[0] in "su" else float
-        )
+        matrix = np.zeros((len(warps), *size), np.int64 if kind in ("s8", "u8", "s32") else float)
         elements = widened(_elements(threads, values[at : at + count], kind), kind)[:, warps]  # element, warp, lane
         matrix[:, row, column] = elements.transpose(1, 0, 2)
         matrices.append(matrix)
@@ -140,40 +138,29 @@ def _spread(threads: Any, warps: Array, elements: Array, kind: str) -> list[Arra
     """Return registers that hold an array of elements, warps and lanes."""
     numbers = np.zeros((len(elements), threads.size), elements.dtype)
     numbers[:, warps] = elements
-    found = (
-        numbers.astype(np.int64).astype(DTYPES[kind])
-        if DTYPES[kind].kind in "iu" and kind != "bf16"
-        else narrowed(numbers, kind)
-    )
-    return _in_registers(found)
+    return _in_registers(numbers.astype(np.int32) if kind == "s32" else narrowed(numbers, kind))
 
 
 _LOADS = frozenset({"sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "b16"})
 
 
-def _load_matrices(of: Operands, each: Instruction) -> None:
-    """Write a load of matrices from shared memory.
+def _ldmatrix(each: Instruction) -> Rule:
+    """Return the rule of a load of matrices from shared memory.
 
     Raises:
         KeyError: of another shape or type than here.
     """
     if not set(each.op[1:]) <= _LOADS:
         raise KeyError(each.name)
-    targets, space = parts(each.operands[0]), "shared" if "shared" in each.op else ""
-    run = partial(_loaded, space=space, count=len(targets), turns="trans" in each.op)
-    of.effect(run, [of.address(each.operands[1])], [(target, "u32") for target in targets])
-
-
-def _rows(threads: Any, space: str, address: Array, count: int, what: str) -> Array:
-    """Return the indices of rows of 16 bytes: of warps, matrices and rows."""
-    warps = threads.warps()[:, : 8 * count]
-    address = threads.full(address)[warps.ravel()]
-    there = threads.only(warps.ravel())
-    return np.asarray(threads.memory.places(there, space, address, 16, what).reshape(-1, count, 8))
+    count, space = len(parts(each.operands[0])), "shared" if "shared" in each.op else ""
+    run = partial(_loaded, space=space, count=count, turns="trans" in each.op)
+    return Rule(each.operands, ("u32",), run, ("[]",), acts=True)
 
 
 def _loaded(threads: Any, address: Array, *, space: str, count: int, turns: bool) -> list[Array]:
-    at = _rows(threads, space, address, count, "a read")
+    warps = threads.warps()[:, : 8 * count].ravel()
+    places = threads.memory.places(threads.only(warps), space, threads.full(address)[warps], 16, "a read")
+    at = np.asarray(places.reshape(-1, count, 8))  # rows of 16 bytes: of warps, matrices and rows
     elements = threads.memory.load(at[..., None] + 2 * np.arange(8), 2)
     elements = elements.transpose(0, 1, 3, 2) if turns else elements
     found = elements[:, :, _GROUP[:, None], 2 * _PLACE[:, None] + np.arange(2)].astype(np.uint32)
@@ -183,62 +170,24 @@ def _loaded(threads: Any, address: Array, *, space: str, count: int, turns: bool
     return list(answer)
 
 
-def _store_matrices(of: Operands, each: Instruction) -> None:
-    """Write a store of matrices to shared memory (``stmatrix``)."""
-    if not set(each.op[1:]) <= _LOADS:
-        raise KeyError(each.name)
-    values, space = [of.read(one, "u32") for one in parts(each.operands[1])], "shared" if "shared" in each.op else ""
-    of.effect(partial(_stored, space=space, turns="trans" in each.op), [of.address(each.operands[0]), *values])
-
-
-def _stored(threads: Any, address: Array, *values: Array, space: str, turns: bool) -> None:
-    at = _rows(threads, space, address, len(values), "a write")
-    words = np.stack([threads.full(value)[threads.warps()] for value in values], axis=1)
-    matrix = np.zeros((*words.shape[:2], 8, 8), np.uint16)
-    matrix[:, :, _GROUP, 2 * _PLACE] = words & np.uint32(0xFFFF)
-    matrix[:, :, _GROUP, 2 * _PLACE + 1] = words >> np.uint32(16)
-    matrix = matrix.transpose(0, 1, 3, 2) if turns else matrix
-    threads.memory.store((at[..., None] + 2 * np.arange(8)).ravel(), matrix.ravel())
-
-
-def _move_matrix(of: Operands, each: Instruction) -> None:
-    of.effect(_transposed, [of.read(each.operands[1], "u32")], [(each.operands[0], "u32")])
-
-
-def _transposed(threads: Any, value: Array) -> list[Array]:
-    warps = threads.warps()
-    words = threads.full(value)[warps]
-    matrix = np.zeros((len(words), 8, 8), np.uint32)
-    matrix[:, _GROUP, 2 * _PLACE], matrix[:, _GROUP, 2 * _PLACE + 1] = words & 0xFFFF, words >> 16
-    found = np.zeros(threads.size, np.uint32)
-    found[warps] = matrix[:, 2 * _PLACE, _GROUP] | matrix[:, 2 * _PLACE + 1, _GROUP] << np.uint32(16)
-    return [found]
-
-
-def _fragments(of: Operands, each: Instruction) -> None:
-    """Write ``wmma``: a load, product or store of fragments."""
+def _wmma(each: Instruction) -> Rule:
+    """Return the rule of ``wmma``: a load, product or store of fragments."""
     shape = next(word for word in each.op if _SHAPE.fullmatch(word))
     m, n, k = _sizes(shape)
     if each.op[1] == "mma":
         words = [word for word in each.op[each.op.index(shape) + 1 :] if word != "rn"]
         types = words if len(words) > 2 else (words[0], "f16", "f16", words[1])
-        return _multiply(of, each, (m, n, k), types)
-    loads, matrix, kind = each.op[1] == "load", each.op[2], each.op[-1]
-    registers_of, address = each.operands[:2] if loads else each.operands[1::-1]
+        return _multiply(each, (m, n, k), types)
+    loads, matrix, kind, by_row = each.op[1] == "load", each.op[2], each.op[-1], "row" in each.op
+    registers, address = each.operands[:2] if loads else each.operands[1::-1]
     rows, columns = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
-    by_row = "row" in each.op
-    names, read = parts(registers_of), of.address(address)
-    stride = (
-        of.read(each.operands[2], "s32")
-        if len(each.operands) > 2
-        else of.bind(np.array([columns if by_row else rows], np.int32))
-    )
+    stride = each.operands[2] if len(each.operands) > 2 else str(columns if by_row else rows)
     space = next((word for word in each.op if word in ("shared", "global")), "")
-    row, column = _in_order(len(names) * _held(kind), rows, columns)
+    row, column = _in_order(len(parts(registers)) * _held(kind), rows, columns)
     move = partial(_fragment_moved, space=space, kind=kind, place=(row, column) if by_row else (column, row))
     if loads:
-        return of.effect(move, [read, stride], [(one, _of_register(kind)) for one in names])
-    return of.effect(move, [read, stride, *(of.read(one, _of_register(kind)) for one in names)])
+        return Rule((registers, address, stride), (_of_register(kind),), move, ("[]", "s32"), acts=True)
+    return Rule((address, stride, registers), (), move, ("[]", "s32", _of_register(kind)), acts=True)
 
 
 def _held(kind: str) -> int:
@@ -271,8 +220,5 @@ def _fragment_moved(
     return _in_registers(numbers)
 
 
-PRODUCTS: dict[str, Callable[[Operands, Instruction], None]] = {
-    "mma": _product, "ldmatrix": _load_matrices, "stmatrix": _store_matrices, "movmatrix": _move_matrix,
-    "wmma": _fragments,
-}  # fmt: skip
+PRODUCTS: dict[str, Callable[[Instruction], Rule]] = {"mma": _mma, "ldmatrix": _ldmatrix, "wmma": _wmma}
 """By the first word of the instruction."""

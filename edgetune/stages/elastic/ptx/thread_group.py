@@ -22,12 +22,8 @@ CLOCKS = frozenset({"clock", "clock_hi", "clock64", "globaltimer", "globaltimer_
 """They are read anew each time."""
 
 
-def _lane(of: Any) -> Any:
-    return of.thread % WARP_THREADS
-
-
 def _bit(of: Any) -> Any:
-    return np.uint32(1) << _lane(of).astype(np.uint32)
+    return np.uint32(1) << (of.thread % WARP_THREADS).astype(np.uint32)
 
 
 _ALONG: dict[str, Callable[[int, Any], Any]] = {
@@ -38,12 +34,11 @@ _ALONG: dict[str, Callable[[int, Any], Any]] = {
 }
 SPECIAL: dict[str, Callable[[Any], Any]] = {
     **{f"{name}.{axis}": partial(compute, i) for name, compute in _ALONG.items() for i, axis in enumerate("xyz")},
-    "laneid": _lane, "warpid": lambda of: of.thread // WARP_THREADS,
-    "nwarpid": lambda of: -(-math.prod(of.launch.block) // WARP_THREADS),
+    "laneid": lambda of: of.thread % WARP_THREADS,
     "lanemask_eq": _bit, "lanemask_lt": lambda of: _bit(of) - np.uint32(1), "lanemask_ge": lambda of: -_bit(of),
     "lanemask_le": lambda of: _bit(of) * np.uint32(2) - np.uint32(1),
     "lanemask_gt": lambda of: -(_bit(of) * np.uint32(2)),
-    "smid": lambda of: of.number % _MULTIPROCESSORS, "nsmid": lambda _: _MULTIPROCESSORS, "gridid": lambda _: 0,
+    "smid": lambda of: of.number % _MULTIPROCESSORS,
     "dynamic_smem_size": lambda of: of.launch.dynamic_shared_bytes,
     "total_smem_size": lambda of: of.memory.limit["shared"],
 }  # fmt: skip
@@ -59,15 +54,13 @@ class Group:
         registers: Values of those that are read later.
         at: Number of the segment of instructions.
         team: Their team.
-        barrier: Number of the barrier at which they wait, threads for which it waits, and whether they only arrive.
     """
 
-    __slots__ = ("_kept", "at", "barrier", "blocks", "memory", "registers", "size", "team", "threads")
+    __slots__ = ("_kept", "at", "blocks", "memory", "registers", "size", "team", "threads")
 
     def __init__(self, blocks: Any, threads: Array, registers: list[Any], at: int, team: int) -> None:
         self.blocks, self.threads, self.registers, self.at, self.team = blocks, threads, registers, at, team
         self.memory, self.size = blocks.memory, len(threads)
-        self.barrier: tuple[int, int | None, bool] = (0, None, False)
         self._kept: dict[str, Array] = {}
 
     def only(self, chosen: Array) -> Group:
@@ -75,22 +68,25 @@ class Group:
         return Group(self.blocks, self.threads[chosen], [], self.at, self.team)
 
     def _of(self, name: str, value: Array) -> Array:
-        self._kept[name] = found = value if len(value) == 1 else value.take(self.threads)
-        return found
+        """Return what is known of all threads for these."""
+        if len(value) == 1:
+            return value
+        if name not in self._kept:
+            self._kept[name] = value.take(self.threads)
+        return self._kept[name]
 
     def special(self, name: str) -> Array:
         """Return the values of a special register."""
-        value = self.blocks.special(name)
-        return value if len(value) == 1 else self._kept[name] if name in self._kept else self._of(name, value)
+        return self._of(name, self.blocks.special(name))
 
     def base(self, space: str) -> Array:
         """Return the index at which a state space begins for each thread."""
-        return self._kept[space] if space in self._kept else self._of(space, self.blocks.base(space))
+        return self._of(space, self.blocks.bases.get(space, self.blocks.starts))
 
     @property
     def slot(self) -> Array:
         """Of each thread among the lanes of all warps."""
-        return self._kept["slot"] if "slot" in self._kept else self._of("slot", self.blocks.slot)
+        return self._of("slot", self.blocks.slot)
 
     @property
     def lane(self) -> Array:

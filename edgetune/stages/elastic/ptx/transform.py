@@ -30,9 +30,7 @@ from edgetune.stages.elastic.kernel import (
     Refusal,
     TransformResult,
     Variant,
-    block_symbol,
-    grid_symbol,
-    persistent_symbol,
+    form_symbol,
 )
 from edgetune.stages.elastic.ptx import frames
 from edgetune.stages.elastic.ptx.body import Body, NoFormError
@@ -90,7 +88,7 @@ def _elastic(module: Module, entry: Entry, persistent: bool) -> tuple[ElasticKer
     """Return a kernel with its forms, and their text."""
     kernel = _facts(module, entry)
     whole = module.text[entry.span[0] : entry.span[1]]
-    if _TAKEN.search(whole) or any(each.name == grid_symbol(entry.name) for each in module.entries):
+    if _TAKEN.search(whole) or any(each.name == form_symbol(entry.name, "grid") for each in module.entries):
         return ElasticKernel(kernel, (), (refusal(entry, "reserved-name", None, entry.name),)), ""
     found = legality(entry, module.functions)
     if found.refusals:
@@ -121,8 +119,7 @@ class _Forms:
         Raises:
             NoFormError: its body cannot be written.
         """
-        made = persistent_symbol if level == "persistent" else grid_symbol
-        variant = Variant(made(self._entry.name), level)
+        variant = Variant(form_symbol(self._entry.name, level), level)
         if not self._found.leaving:
             return variant, _edited(self._module.text, self._entry, variant, self._ends, self._found.rows)
         return variant, self._written(variant, self._entry.bounds)
@@ -134,7 +131,7 @@ class _Forms:
         try:
             for copies in () if refused else PER_THREAD[1:]:
                 if (bounds := _divided(self._entry.bounds, copies, self._kernel.warp)) is not None:
-                    variant = Variant(block_symbol(self._entry.name, copies), "block", copies)
+                    variant = Variant(form_symbol(self._entry.name, "block", copies), "block", copies)
                     made.append((variant, self._written(variant, bounds)))
         except NoFormError as error:
             return made, (refusal(self._entry, error.args[0], None, error.args[1], "block"),)
@@ -177,16 +174,11 @@ class _Forms:
 
 def _divided(bounds: str, copies: int, warp: bool) -> str | None:
     """Return the directives of a kernel for smaller blocks; ``None`` where its size cannot be divided so."""
-    fits = True
-
-    def divided(found: re.Match[str]) -> str:
-        nonlocal fits
-        threads = math.prod(map(int, re.findall(r"\d+", found[2])))
-        fits &= found[1] == "maxntid" or threads % (copies * (_WARP if warp else 1)) == 0
-        return f".{found[1]} {-(-threads // copies)}"
-
-    smaller = _SIZE.sub(divided, re.sub(r"\.minnctapersm\s+\d+", "", bounds))
-    return smaller if fits else None
+    sizes = [(found[1], math.prod(map(int, re.findall(r"\d+", found[2])))) for found in _SIZE.finditer(bounds)]
+    if any(kind == "reqntid" and threads % (copies * (_WARP if warp else 1)) for kind, threads in sizes):
+        return None
+    made = iter(f".{kind} {-(-threads // copies)}" for kind, threads in sizes)
+    return _SIZE.sub(lambda _: next(made), re.sub(r"\.minnctapersm\s+\d+", "", bounds))
 
 
 def _facts(module: Module, entry: Entry) -> CudaKernel:
