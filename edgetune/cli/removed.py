@@ -4,6 +4,7 @@ from edgetune.errors import InputError
 
 REPLACED: dict[str, str] = {
     "completions": "take the scripts of completions/, or what _EDGETUNE_COMPLETE=source_bash edgetune prints",
+    "profile --memory-budget": "name batch sizes: one that does not fit is a failed point; the table has the memory",
     "profile --calibration": "quantise the network with its scales (QDQ), which TensorRT reads",
     "search --calibration": "quantise the network with its scales (QDQ), which TensorRT reads",
     "interleave --govern": "--adapt heeds --power-budget: it plans anew where power is over it or the budget changes",

@@ -200,7 +200,7 @@ def _asked(board: Board, request: Mapping[str, Any]) -> ProfileRequest:
     given = {**request["options"], **_files(request["files"])}
     opts = ProfileCommandOptions(**given, device=board.device, root=board.root)
     _refuse_code(board, opts)
-    asked = request_of(opts, Reporter(), run_code=str(opts.batch_sizes).find("max") >= 0)
+    asked = request_of(opts, Reporter())
     named = Path(opts.model).name
     return replace(asked, workload=replace(asked.workload, reference=named)) if "model" in request["files"] else asked
 
