@@ -77,9 +77,7 @@ def test_dry_run_trains_nothing(edgetune, tmp_path):
     assert not (tmp_path / "c.parquet").exists()
 
 
-@pytest.mark.parametrize(
-    "more", [["--task", "infer"], ["--batch-sizes", "481"], ["--target-accuracy", "0%"], ["--optimizer", "sgd"]]
-)
+@pytest.mark.parametrize("more", [["--task", "infer"], ["--batch-sizes", "481"], ["--target-accuracy", "0%"]])
 def test_invalid_training_requests_are_refused(edgetune, more):
     ended = edgetune(*words("-o", "c.parquet", *more))
     assert_two_lines(ended, 2)

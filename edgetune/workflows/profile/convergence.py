@@ -115,33 +115,29 @@ def _proxy(opts: ProfileCommandOptions) -> Proxy:
     workload, device = resolve_proxy(opts.model), _torch_device(opts.device)
     sizes = parse_batch_sizes(opts.batch_sizes or _DEFAULT_SIZES)
     reference = opts.dataset or (_DEFAULT_TEXT if takes_tokens(workload) else _DEFAULT_DATASET)
-    dataset = _facts(reference, tokens=takes_tokens(workload), samples=opts.dataset_samples)
+    dataset = _facts(reference, tokens=takes_tokens(workload))
     options = TrainingOptions(
         target_accuracy=_target_accuracy(opts.target_accuracy, reference),
         max_epochs=opts.max_epochs or _DEFAULT_EPOCHS,
-        optimizer=opts.optimizer or "adam",
         learning_rate=1e-3 if opts.learning_rate is None else opts.learning_rate,
     )
     check_sizes(sizes, dataset, options)
-    return Proxy(workload, dataset, _absolute(reference, dataset), options, device, opts.dataset_samples)
+    absolute = reference if dataset.sha256 is None else str(Path(reference).resolve())
+    return Proxy(workload, dataset, absolute, options, device)
 
 
-def _facts(reference: str, *, tokens: bool, samples: int | None) -> DatasetFacts:
+def _facts(reference: str, *, tokens: bool) -> DatasetFacts:
     """Return the facts of a data set; files of others are read in a process of their own."""
     if reference in DRAWN:
-        return load_dataset(reference, tokens=tokens, samples=samples).facts
+        return load_dataset(reference, tokens=tokens).facts
     with closing(Child(_READER)) as child:
-        command = {"dataset": reference, "tokens": tokens, "samples": samples}
+        command = {"dataset": reference, "tokens": tokens}
         try:
             reply = child.ask(command, deadline_s=time.monotonic() + _LONGEST_READ_S)
             return DatasetFacts(**reply["facts"])
         except TimeoutError:
             message = f"{reference} was not read within {_LONGEST_READ_S / 60:.0f} minutes"
             raise InputError(message, "take fewer files, or save the arrays: numpy.savez(FILE, x=x, y=y)") from None
-
-
-def _absolute(reference: str, dataset: DatasetFacts) -> str:
-    return reference if dataset.sha256 is None else str(Path(reference).resolve())
 
 
 def _target_accuracy(text: str | float | None, reference: str) -> float:

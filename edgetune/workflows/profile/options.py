@@ -149,15 +149,10 @@ class ConvergenceOptions:
             metavar="NAME",
         ),
     ] = None
-    dataset_samples: Annotated[
-        int | None,
-        _trained("Take N of the samples to learn from, and hold out a fifth of them. ", metavar="N", least=5),
-    ] = None
     target_accuracy: Annotated[str | float | None, _trained("Accuracy to reach, e.g. 90%.", metavar="SHARE")] = None
     max_epochs: Annotated[int | None, _trained("Most epochs of a run. Default: 40.", metavar="N", least=1)] = None
     seeds: Annotated[int | None, _trained("Runs per batch size. Default: 3.", metavar="N", least=1)] = None
     jobs: Annotated[int | None, _trained("Runs in parallel. Default: one per core.", metavar="N", least=1)] = None
-    optimizer: Annotated[str | None, _trained("Optimiser: adam (default) or adamw.", metavar="NAME")] = None
     learning_rate: Annotated[
         float | None,
         _trained(

@@ -24,7 +24,7 @@ from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.header import DataWarning, Header, utc_now
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.processes.child import Child
-from edgetune.stages.profiling.convergence.proxy import REFERENCE_BATCH, Proxy, Task, check_sizes
+from edgetune.stages.profiling.convergence.proxy import OPTIMIZER, REFERENCE_BATCH, Proxy, Task, check_sizes
 from edgetune.stages.profiling.journal import Journal, JournalFormat, checked, discard_journal, open_journal_of
 from edgetune.stages.profiling.sweep_journal import identity_sha256
 
@@ -59,7 +59,7 @@ class WorkerPool:
             proxy = self._proxy
             row = ConvergenceRow(
                 workload=proxy.workload.name, batch_size=size, epochs=reply.get("epochs"), dataset=proxy.dataset.name,
-                seed=seed, target_accuracy=proxy.options.target_accuracy, optimizer=proxy.options.optimizer,
+                seed=seed, target_accuracy=proxy.options.target_accuracy, optimizer=OPTIMIZER,
                 learning_rate=proxy.options.learning_rate_at(size), samples=reply.get("samples"),
                 accuracy=reply.get("accuracy"), status=reply["status"], reason=reply.get("reason"),
                 duration_s=round(time.monotonic() - begun_s, 3), started=started, device=reply.get("device"),
@@ -197,14 +197,13 @@ def _header(proxy: Proxy, rows: Sequence[ConvergenceRow], resumed: int) -> Heade
             "name": dataset.name,
             "reference": proxy.dataset_reference,
             "sha256": dataset.sha256,
-            **({} if proxy.samples is None else {"samples": proxy.samples}),
         },
         "request": {"sha256": identity_sha256(proxy.identity)},
     }
     conditions = {
         "device": ", ".join(sorted({row.device for row in rows if row.device is not None})),
         "torch": metadata.version("torch"),
-        "options": {**asdict(proxy.options), "learning_rate_at_batch": REFERENCE_BATCH},
+        "options": {**asdict(proxy.options), "optimizer": OPTIMIZER, "learning_rate_at_batch": REFERENCE_BATCH},
         "samples_per_epoch": dataset.samples,
         "samples_held_out": dataset.held_out,
         "runs_resumed": resumed,

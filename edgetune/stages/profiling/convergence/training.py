@@ -169,10 +169,8 @@ def _of_text(reference: str, dataset: Dataset) -> nn.Module:
     network: nn.Module
     if reference == "proxy:lstm":
         network = NextTokenLstm(vocabulary, classes)
-    elif reference == "proxy:transformer":
-        network = NextTokenTransformer(vocabulary, classes, length)
     else:
-        network = NextTokenTransformer(vocabulary, classes, length, layers=6, heads=6, width=256)
+        network = NextTokenTransformer(vocabulary, classes, length)
     return network if dataset.y.ndim > 1 else nn.Sequential(network, LastPlace())
 
 
@@ -213,8 +211,7 @@ def train(
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     if not parameters:
         raise InputError(f"{workload.name} has no weights to train", "export it with its weights as initializers")
-    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[options.optimizer]
-    optimiser = kind(parameters, lr=options.learning_rate_at(batch_size))
+    optimiser = torch.optim.Adam(parameters, lr=options.learning_rate_at(batch_size))
     x, y = torch.from_numpy(dataset.x).to(device), torch.from_numpy(dataset.y).to(device)
     _try_out(trainee, workload, x[:batch_size], y[:batch_size], dataset.classes)
     best, minibatches = 0.0, 0
