@@ -17,7 +17,6 @@ from edgetune.artifacts.foreign_columns import (
     Meaning,
     meaning_of,
     normal,
-    one_row_per_point,
     stems_of,
     unit_in,
     units_of,
@@ -74,7 +73,7 @@ def foreign_table(table: Any, columns: Mapping[str, str], *, name: str) -> tuple
             would be merged.
     """
     refuse_twice(table.column_names, name=name)
-    table = one_row_per_point(plain_numbers(table, name=name), name=name)
+    table = plain_numbers(table, name=name)
     table, columns = _with_constants(table, columns)
     meanings = _meanings(table, columns, name=name)
     used = {meaning.column: theirs for theirs, meaning in meanings.items()}
