@@ -22,21 +22,10 @@ def zoo(terminal: AnswerTerminal) -> None:
 
     Any command that takes a model takes zoo:NAME.
     """
-    show_networks(json=terminal.json)
-
-
-@command(app, "list")
-def list_networks(terminal: AnswerTerminal) -> None:
-    """List the networks, as edgetune zoo alone does."""
-    show_networks(json=terminal.json)
-
-
-def show_networks(*, json: bool) -> None:
-    """Print what each network costs and takes; after which definition it was made in full only for machines."""
     from edgetune.cli.screen import answer, table
     from edgetune.workloads.zoo import NETWORKS
 
-    if json:
+    if terminal.json:
         answer(
             [
                 {

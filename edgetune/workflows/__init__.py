@@ -1,6 +1,6 @@
 """One workflow per command: a workflow joins devices, workloads and stages, and returns an artifact.
 
-    cli/profile.py      parse: the fields of ProfileCommandOptions are the options; print: cli/profile_report.py
+    cli/profile.py      parse: the fields of ProfileCommandOptions are the options; print the plan or the sections
         v
     workflows/profile/profile.py    profile(opts, reporter) -> the table, and where it was written
         v                           plan_profile(opts, reporter) -> what --dry-run prints
