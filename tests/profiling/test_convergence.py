@@ -202,9 +202,13 @@ def test_failed_runs_are_tried_again_and_others_kept(corners, trained, tmp_path)
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from test_convergence import mlp
+from edgetune.stages.profiling.convergence.datasets import load_dataset
+from edgetune.stages.profiling.convergence.proxy import Proxy, TrainingOptions, resolve_proxy
 from edgetune.stages.profiling.convergence.runs import train_all
-table = train_all(mlp(Path(sys.argv[1]), target_accuracy=1.0), [(64, s) for s in range(6)], Path(sys.argv[2]), jobs=1)
+data, journal = sys.argv[1:]
+options = TrainingOptions(1.0, max_epochs=6, learning_rate=0.02)
+proxy = Proxy(resolve_proxy("proxy:mlp"), load_dataset(data).facts, data, options, "cpu")
+table = train_all(proxy, [(64, seed) for seed in range(6)], Path(journal), jobs=1)
 print(json.dumps([[row.seed, row.status, table.header.conditions["runs_resumed"]] for row in table.rows]))
 """
 

@@ -1,0 +1,88 @@
+"""A program ``edgetune`` for shells whose process is a fork of one that has imported the libraries already.
+
+shell --> client (10 ms) --> server: imports done --> fork: the command, with what the client has open and set
+"""
+
+import marshal
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+
+MODULES = (
+    "pyarrow.parquet", "pyarrow.compute", "pyarrow.csv", "pydantic", "yaml", "onnx", "scipy.special", "scipy.optimize",
+    "scipy.stats", "matplotlib.figure", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg",
+    "rich.table",
+    "edgetune.cli.app", "edgetune.interface", "edgetune.artifacts.io", "edgetune.workflows.search.run",
+    "edgetune.workflows.profile.profile", "edgetune.workflows.report.report", "edgetune.workflows.roofline.roofline",
+)  # fmt: skip
+CLIENT = """#!{python} -IS
+import array, marshal, os, sys, _socket
+asked = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+asked.connect({path!r})
+streams = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", (0, 1, 2)))
+asked.sendmsg([marshal.dumps((sys.argv[1:], os.getcwd(), dict(os.environ)))], [streams])
+code = int(asked.recv(16) or 1)
+if code < 0:
+    os.kill(os.getpid(), -code)
+sys.exit(code)
+"""
+
+
+@contextmanager
+def warm_edgetune(folder: Path) -> Iterator[Path]:
+    """Serve commands while the context lasts, and yield the folder of the program."""
+    path, program = str(folder / "socket"), folder / "edgetune"
+    program.write_text(CLIENT.format(python=sys.executable, path=path))
+    program.chmod(0o755)
+    with subprocess.Popen([sys.executable, __file__, path], stdout=subprocess.PIPE, start_new_session=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"ready\n"
+        yield folder
+        server.kill()
+
+
+def serve(path: str) -> None:
+    """Run each command that comes in a process of its own, whose exit code another one waits for."""
+    from edgetune.cli.main import main
+
+    for module in MODULES:
+        import_module(module)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(path)
+    listener.listen(64)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    os.write(1, b"ready\n")
+    while True:
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            break
+        connection.close()
+    listener.close()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    data, streams, _, _ = socket.recv_fds(connection, 1 << 20, 3)
+    if (child := os.fork()) != 0:
+        for stream in streams:
+            os.close(stream)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        with suppress(BrokenPipeError):
+            connection.sendall(str(code).encode())
+        os._exit(0)
+    connection.close()
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    words, folder, variables = marshal.loads(data)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(variables)
+    main(words)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
