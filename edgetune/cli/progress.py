@@ -95,25 +95,14 @@ def show_point(state: PointState) -> None:
 
 @contextmanager
 def _bar(lines: SweepReporter) -> Iterator[OnProgress]:
-    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn
-    from rich.text import Text
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-    class Left(ProgressColumn):
-        """Counts down between points, which may be minutes apart."""
-
-        def render(self, task: Task) -> Text:
-            now_s = time.monotonic()
-            return Text(time_left(task.fields["eta_s"], now_s - task.fields["told_s"], now_s - start_s))
-
-    start_s = time.monotonic()
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), Left())
-    with _shown(*columns) as bar:
-        task = bar.add_task("measuring", total=None, eta_s=None, told_s=start_s)
+    with _shown(TextColumn("measuring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as bar:
+        task = bar.add_task("", total=None)
 
         def show(progress: SweepProgress) -> None:
             if progress.state is None:
-                bar.update(task, completed=progress.done, total=progress.total, eta_s=progress.eta_s,
-                           told_s=time.monotonic())  # fmt: skip
+                bar.update(task, completed=progress.done, total=progress.total)
             else:
                 show_point(progress.state)
             lines.report(progress)
@@ -174,15 +163,6 @@ def passed(passed_s: float, duration_s: float | None) -> str:
     if passed_s > duration_s:
         return f"{format_duration(round(duration_s))} have passed; ending"
     return f"{format_duration(round(passed_s))} of {format_duration(round(duration_s))}"
-
-
-def time_left(eta_s: float | None, since_s: float, elapsed_s: float) -> str:
-    """Describe the time left of a forecast of ``eta_s`` made ``since_s`` ago, without one the elapsed time, s."""
-    if eta_s is None:
-        return f"{format_duration(round(elapsed_s))} so far"
-    if eta_s - since_s < 0.5:
-        return "" if eta_s == 0 else "longer than expected"
-    return f"about {format_duration(round(eta_s - since_s))} left"
 
 
 @dataclass(slots=True)

@@ -87,7 +87,7 @@ class Reporter:
 
     @property
     def points(self) -> OnState | None:
-        """``point`` if somebody looks, for ``open_profiler``: without, sampling need not report anything."""
+        """``point`` if somebody looks, for ``Profiler``: without, sampling need not report anything."""
         return self.point if self.watched and not self.quiet else None
 
     def timing(self, what: str, duration_s: float | None) -> AbstractContextManager[None]:

@@ -191,18 +191,6 @@ def test_a_pipe_gets_one_line_for_each_row(drawn_lines):
     ]
 
 
-def test_a_last_column_that_would_be_a_ribbon_goes_below_its_row(drawn_lines):
-    assert drawn_lines(36) == [
-        "what                    size",
-        "short                      1",
-        "      a note of several words,",
-        "      which is long",
-        "a name with many words    22",
-        "x                          -",
-        "      brief",
-    ]
-
-
 def test_no_word_is_lost_on_any_screen(drawn_lines):
     _, *plain = drawn_lines(None)
     for width in range(26, 81):

@@ -161,7 +161,7 @@ def _words(figure) -> str:
 
 @pytest.mark.parametrize("view", views_of("run"))
 def test_each_view_repeats_to_the_byte_and_says_that_it_is_simulated(study: Run, view) -> None:
-    first, second = (choose_view("run", view).draw(study) for _ in range(2))
+    first, second = (choose_view("run", view)(study) for _ in range(2))
     assert figure_bytes(first, "svg") == figure_bytes(second, "svg")
     assert "SIMULATED" in _words(first)
     assert "twin:orin-agx" in _words(first)
@@ -202,7 +202,7 @@ def test_odd_runs_are_drawn_or_refused(rows, drawn) -> None:
     found = []
     for view in sorted(views_of("run")):
         try:
-            figure_bytes(choose_view("run", view).draw(run_of(rows)), "svg")
+            figure_bytes(choose_view("run", view)(run_of(rows)), "svg")
         except InputError:
             continue
         found.append(view)

@@ -106,7 +106,7 @@ def test_a_long_run_shows_a_part_and_says_which() -> None:
 
 @pytest.mark.parametrize("form", ["svg"])
 def test_a_figure_is_the_same_each_time(form: str) -> None:
-    drawn = [figure_bytes(choose_view("timeline").draw(timeline(*SHORT)), form) for _ in range(2)]
+    drawn = [figure_bytes(choose_view("timeline")(timeline(*SHORT)), form) for _ in range(2)]
     assert drawn[0] == drawn[1]
 
 
@@ -119,7 +119,7 @@ def test_a_figure_is_the_same_each_time(form: str) -> None:
 )
 def test_nothing_to_draw_is_said(rows: tuple[TimelineRow, ...], view: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        choose_view("timeline", view).draw(timeline(*rows))
+        choose_view("timeline", view)(timeline(*rows))
 
 
 def test_a_policy_that_did_not_run_is_named_with_the_nearest() -> None:

@@ -20,16 +20,15 @@ from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource, TableSource
 from edgetune.errors import InputError
 from edgetune.stages.profiling.disturbances import check_possible, contention_warning, describe_contention
-from edgetune.stages.profiling.journal import Journal, discard_journal
+from edgetune.stages.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.point_state import PointState
-from edgetune.stages.profiling.profiler import Profiler, open_profiler
+from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stages.profiling.queue import Queue, Visit, between_rounds, disagreements, visits
 from edgetune.stages.profiling.sweep_journal import (
     SweepJournalEntry,
     identify,
     identity_sha256,
-    open_journal,
     origin_of,
     partial_points,
     points_sha256,
@@ -52,7 +51,6 @@ class SweepProgress:
         done: Points finished, those of earlier runs included; each round of a point counts.
         total: Points requested.
         resumed: Points taken over from earlier runs.
-        eta_s: Seconds left, from the pace of this run; ``None`` before there is one.
         row: The row just finished.
         state: What is done at the present point.
     """
@@ -60,7 +58,6 @@ class SweepProgress:
     done: int
     total: int
     resumed: int
-    eta_s: float | None = None
     row: ProfileRow | None = None
     state: PointState | None = None
 
@@ -102,9 +99,9 @@ def sweep(
     order = given or visits(points, options.interleave_repeats, options.seed)
     told = _ProgressReporter(on_progress, SweepProgress(0, len(order), 0))
     identity = identify(device, workload, points[0].task, options)
-    with open_journal(journal_path, identity, synced=not device.simulated, fresh=fresh) as journal:
+    with open_journal(SweepJournalEntry, journal_path, identity, synced=not device.simulated, fresh=fresh) as journal:
         try:
-            with open_profiler(device, workload, points[0].task, options, told.state, sampling=watched) as profiler:
+            with Profiler(device, workload, points[0].task, options, told.state, sampling=watched) as profiler:
                 _fill(profiler, order, journal=journal, told=told)
                 data_warnings = profiler.data_warnings(_measured_size(journal.entries, points))
         finally:
@@ -159,7 +156,7 @@ def _fill(
     resumed = len(order) - len(queue)
     told.report(done=resumed, resumed=resumed)
     for done, entry in enumerate(_measured(profiler, queue, journal), start=1):
-        told.report(done=resumed + done, eta_s=profiler.elapsed_s / done * len(queue), row=entry.rows[-1])
+        told.report(done=resumed + done, row=entry.rows[-1])
     if profiler.last_error is not None and all(entry.failed for entry in journal.entries):
         raise profiler.last_error
 

@@ -291,7 +291,7 @@ class _Progress:
     """
 
     def __init__(self, on_progress: OnProgress, total: int) -> None:
-        self._on_progress, self._total, self._begun_s = on_progress, total, time.monotonic()
+        self._on_progress, self._total = on_progress, total
         self._done: set[Any] = set()
         self._told_s = float("-inf")
 
@@ -299,8 +299,7 @@ class _Progress:
         """Report a row, and what each board does."""
         self._done.add((row.point, row.round))
         done = min(len(self._done), self._total)
-        eta_s = (time.monotonic() - self._begun_s) / max(done, 1) * (self._total - done)
-        progress = SweepProgress(done, self._total, 0, eta_s, row)
+        progress = SweepProgress(done, self._total, 0, row)
         self._on_progress(progress)
         if time.monotonic() - self._told_s > _EVERY_S:
             self._told_s = time.monotonic()

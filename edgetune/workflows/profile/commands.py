@@ -21,7 +21,7 @@ from edgetune.devices.capabilities import Absent
 from edgetune.devices.recorded import PREFIX as RECORDED
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.profiler import Profiler, open_profiler
+from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stages.profiling.sweep import SweepProgress, request_header
 from edgetune.stats import summarise
 from edgetune.workflows.device_option import open_named
@@ -100,7 +100,7 @@ def measure_commands(
             with ExitStack() as stack:
                 on_progress = stack.enter_context(reporter.sweep(label))
                 profilers = {
-                    each.name: stack.enter_context(open_profiler(device, each, "infer", options, reporter.points))
+                    each.name: stack.enter_context(Profiler(device, each, "infer", options, reporter.points))
                     for each in workloads
                 }
                 turns = _turns(options) if len(workloads) > 1 else [options]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from edgetune.artifacts.convergence import Convergence
+from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.io import read
 from edgetune.devices.cpu import usable_cpus
 from edgetune.errors import InputError
@@ -21,7 +21,7 @@ from edgetune.stages.profiling.convergence.proxy import (
     resolve_proxy,
     takes_tokens,
 )
-from edgetune.stages.profiling.convergence.runs import RunProgress, train_all
+from edgetune.stages.profiling.convergence.runs import train_all
 from edgetune.stages.profiling.journal import discard_journal
 from edgetune.stages.profiling.sweep import SweepProgress
 from edgetune.stages.profiling.sweep_journal import default_journal_path, identity_sha256
@@ -182,27 +182,21 @@ def train_missing(request: TrainingRequest, target: Target, *, fresh: bool, repo
         reporter.sweep(SimulationLabel(False, reporter)) as on_progress,
     ):
 
-        def report(progress: RunProgress) -> None:
-            resumed = progress.resumed if progress.row is None else 0
-            on_progress(SweepProgress(progress.done, progress.total, resumed, progress.eta_s))
-            if progress.row is not None:
-                _report_run(progress, reporter)
+        def report(done: int, resumed: int, row: ConvergenceRow | None) -> None:
+            on_progress(SweepProgress(done, len(tasks), 0 if row else resumed))
+            if row is None:
+                return
+            what = f"batch {row.batch_size} seed {row.seed}"
+            if row.reached:
+                reporter.detail(f"{done} of {len(tasks)}: {what}: {row.epochs:.3g} epochs")
+            else:
+                reporter.info(f"{row.status}: {what}: {row.reason}")
 
-        table = train_all(proxy, tasks, journal, jobs=request.jobs, known=known, on_progress=report, fresh=fresh)
+        table = train_all(proxy, tasks, journal, jobs=request.jobs, known=known, on_run=report, fresh=fresh)
     target.write(table)
     discard_journal(journal)
     target.report(reporter)
     return table
-
-
-def _report_run(progress: RunProgress, reporter: Reporter) -> None:
-    row = progress.row
-    assert row is not None
-    what = f"batch {row.batch_size} seed {row.seed}"
-    if row.reached:
-        reporter.detail(f"{progress.done} of {progress.total}: {what}: {row.epochs:.3g} epochs")
-    else:
-        reporter.info(f"{row.status}: {what}: {row.reason}")
 
 
 def _earlier(target: Target, request_sha256: str) -> Convergence | None:

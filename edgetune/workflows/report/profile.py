@@ -21,7 +21,7 @@ from edgetune.stages.profiling.boards import BOARDS
 from edgetune.stages.profiling.disturbances import OTHERS
 from edgetune.units import format_bytes, format_duration, format_si
 from edgetune.workflows.cells import cell, own_figure, rows_of, si_cell
-from edgetune.workflows.figures import FigureView
+from edgetune.workflows.figures import draw_view
 from edgetune.workflows.report.comparison import column_name, setting_cell, settings_cells, write_common
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ def profile_section(table: Profile, out: SectionWriter) -> None:
     _write_boards(table, out)
     write_answers(rows, settings, out)
     _write_long(rows, varying, out)
-    out.figure(partial(FigureView("profile", "points").draw, table), "time against power")
+    out.figure(partial(draw_view, "profile.points", table), "time against power")
     if any(row.look_s is not None for row in rows):
-        out.figure(partial(FigureView("profile", "soak").draw, table), "soak")
+        out.figure(partial(draw_view, "profile.soak", table), "soak")
 
 
 def _write_boards(table: Profile, out: SectionWriter) -> None:

@@ -14,7 +14,7 @@ from edgetune.stages.profiling.disturbances import check_possible
 from edgetune.stages.profiling.estimate import SweepEstimate, estimate
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.point_state import OnState
-from edgetune.stages.profiling.profiler import Profiler, open_profiler
+from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stages.profiling.sweep_journal import origin_of
 from edgetune.stages.search.problem import PAIRS, background_task
 from edgetune.units import parse_time_s
@@ -118,7 +118,7 @@ def _network_candidates(opts: SearchOptions, *, run_code: bool, on_state: OnStat
 
     with ExitStack() as stack:
         profilers: list[Profiler] = [
-            stack.enter_context(open_profiler(device, subject.workload, subject.task, how, on_state))
+            stack.enter_context(Profiler(device, subject.workload, subject.task, how, on_state))
             for subject, how in zip(subjects, each_options, strict=True)
         ]
 

@@ -8,16 +8,14 @@ tried again. Killed at any moment, only the runs that were under way are lost.
 A pool of processes, each of which trains one run after the other.
 """
 
-import math
 import select
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from edgetune.artifacts import convergence
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
@@ -25,7 +23,7 @@ from edgetune.artifacts.header import DataWarning, Header, utc_now
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.processes.child import Child
 from edgetune.stages.profiling.convergence.proxy import OPTIMIZER, REFERENCE_BATCH, Proxy, Task, check_sizes
-from edgetune.stages.profiling.journal import Journal, JournalFormat, checked, discard_journal, open_journal_of
+from edgetune.stages.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.stages.profiling.sweep_journal import identity_sha256
 
 _WORKER = "edgetune.stages.profiling.convergence.worker:train_one"
@@ -84,38 +82,17 @@ class WorkerPool:
                 child.send(self._proxy.command(*task))
 
 
-_NAMES = frozenset(field.name for field in fields(ConvergenceRow))
 _HOPELESS = 2
 """Runs that may fail before the first success until the rest is not tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunProgress:
-    """The progress of the runs, reported before the first and after each: see ``sweep.SweepProgress``."""
-
-    done: int
-    total: int
-    resumed: int
-    eta_s: float | None = None
-    row: ConvergenceRow | None = None
-
-
-def run_form() -> JournalFormat[ConvergenceRow]:
-    """Return the format of a run in the journal: its row without unknown fields."""
-
-    def write(row: ConvergenceRow) -> dict[str, Any]:
-        return {name: value for name, value in asdict(row).items() if value is not None}
-
-    def read(value: Mapping[str, Any]) -> ConvergenceRow:
-        known = {name: cell for name, cell in value.items() if name in _NAMES}
-        return checked(ConvergenceRow, {"epochs": None, **known})
-
-    return JournalFormat(write, read, lambda row: row.status == "failed")
+OnRun = Callable[[int, int, ConvergenceRow | None], None]
+"""Takes the numbers of finished runs and of those among them that were known, before the first run and after each."""
 
 
 def train_all(
     proxy: Proxy, tasks: Sequence[Task], journal_path: Path, *, jobs: int, known: Convergence | None = None,
-    on_progress: Callable[[RunProgress], None] = lambda _: None, fresh: bool = False,
+    on_run: OnRun = lambda *_: None, fresh: bool = False,
 ) -> Convergence:  # fmt: skip
     """Train every task that is not known yet, and return all runs as a table, by batch size and seed.
 
@@ -127,7 +104,7 @@ def train_all(
         journal_path: See ``identity.default_journal_path``.
         jobs: Processes at a time.
         known: An earlier table of the same proxy: its runs are taken over, and stay in the table.
-        on_progress: Called after every run.
+        on_run: See ``OnRun``.
         fresh: Discard the journal of an earlier run.
 
     Raises:
@@ -139,19 +116,17 @@ def train_all(
         raise InputError("there is nothing to train", "give at least one batch size and one seed")
     check_sizes([size for size, _ in tasks], proxy.dataset, proxy.options)
     rows = {} if known is None else {_task(row): row for row in known.rows}
-    with open_journal_of(run_form(), journal_path, proxy.identity, fresh=fresh) as journal:
+    with open_journal(ConvergenceRow, journal_path, proxy.identity, fresh=fresh) as journal:
         rows |= {_task(row): row for row in journal.entries}
-        left = [task for task in tasks if task not in rows or rows[task].status == "failed"]
+        left = [task for task in tasks if task not in rows or rows[task].failed]
         resumed = len(tasks) - len(left)
-        on_progress(RunProgress(resumed, len(tasks), resumed))
+        on_run(resumed, resumed, None)
         try:
             for done, row in enumerate(_finished(proxy, left, journal, jobs), start=1):
                 rows[_task(row)] = row
-                pace_s = row.duration_s or 0.0
-                eta_s = pace_s * math.ceil((len(left) - done) / jobs)
-                on_progress(RunProgress(resumed + done, len(tasks), resumed, eta_s, row))
+                on_run(resumed + done, resumed, row)
         finally:
-            if all(row.status == "failed" for row in journal.entries):
+            if all(row.failed for row in journal.entries):
                 discard_journal(journal_path)
         ordered = tuple(rows[task] for task in sorted(rows))
         return Convergence(_header(proxy, ordered, resumed), ordered)
@@ -170,7 +145,7 @@ def _finished(
     """
     failures: list[EdgetuneError] = []
     held: list[ConvergenceRow] = []
-    succeeded = any(row.status != "failed" for row in journal.entries)
+    succeeded = any(not row.failed for row in journal.entries)
     pool = WorkerPool(proxy, tasks, jobs)
     try:
         for _ in tasks:
