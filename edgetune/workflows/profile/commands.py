@@ -40,14 +40,14 @@ _TURNS = 5
 
 
 def measure_commands(
-    opts: MeasureCommandOptions, reporter: Reporter, on_row: Callable[[ProfileRow], None]
+    opts: MeasureCommandOptions, reporter: Reporter, on_table: Callable[[Profile], None]
 ) -> tuple[Profile, Target | None]:
     """Measure every command and return its rows, one a turn, and where the table was written, if anywhere.
 
     Args:
         opts: The options.
         reporter: Shows the progress.
-        on_row: Takes each command in one row.
+        on_table: Takes a table with each command in one row.
 
     Raises:
         InputError: a command or an option cannot be used, or every command failed: the error of the last.
@@ -85,12 +85,11 @@ def measure_commands(
 
     def keep() -> Profile:
         """Report every command and write the table of what is measured."""
-        for own in rows.values():
-            if own:
-                on_row(in_one(own))
         found = Profile(
             request_header(device, workloads[0], options), tuple(row for own in rows.values() for row in own)
         )
+        if found.rows:
+            on_table(replace(found, rows=tuple(in_one(own) for own in rows.values() if own)))
         if target is not None and found.rows:
             target.write(found)
         return found
