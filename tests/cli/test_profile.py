@@ -202,43 +202,6 @@ def test_a_signal_in_the_middle_keeps_what_was_done(edgetune, tmp_path, number, 
 # Models and training files that cannot be used
 
 
-def save(path, *, op="Relu", domain="", shape=("batch", 4), weights=()):
-    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
-    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)]
-    node = helper.make_node(op, ["x", *(weight.name for weight in weights)], ["y"], domain=domain)
-    opsets = [helper.make_opsetid("", 17)] + ([helper.make_opsetid(domain, 1)] if domain else [])
-    graph = helper.make_graph([node], "net", inputs, outputs, initializer=list(weights))
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    path.write_bytes(model.SerializeToString())
-    return path
-
-
-def outside(location: str) -> onnx.TensorProto:
-    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
-    tensor.external_data.add(key="location", value=location)
-    return tensor
-
-
-MODELS = {
-    "weights outside the folder": {"op": "Add", "weights": [outside("../../etc/passwd")]},
-    "weights at an absolute path": {"op": "Add", "weights": [outside("/etc/passwd")]},
-    "a missing weights file": {"op": "Add", "weights": [outside("weights.bin")]},
-    "a dimension nobody fixed": {"shape": ("batch", "length")},
-}
-
-
-@pytest.mark.parametrize("device", ["host"])
-@pytest.mark.parametrize("made", MODELS.values(), ids=MODELS)
-def test_a_bad_onnx_file_is_two_lines(edgetune, tmp_path, made, device):
-    model = save(tmp_path / "net.onnx", **made)
-    target = tmp_path / "p.parquet"
-    words = ("profile", str(model), "--task", "infer", "--device", device, "-o", str(target), "--quiet")
-    ended = edgetune(*words)
-    assert_two_lines(ended, 2)
-    assert [file.name for file in tmp_path.iterdir()] == ["net.onnx"]
-    assert_two_lines(edgetune(*words, "--dry-run"), 2)
-
-
 def half_known(path):
     nodes = [helper.make_node("Relu", ["x"], ["z"]), helper.make_node("Frob", ["z"], ["y"], domain="elsewhere")]
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ("batch", 4)) for name in "xy"]

@@ -48,15 +48,6 @@ def test_readings_that_straddle_the_window_do_not_count():
     assert figures.power_w == pytest.approx(20.0)
 
 
-def test_uneven_readings_are_weighted_by_the_time_they_cover():
-    times_s = [0.1, 0.2, 0.35, 0.45, 0.55, 0.65]
-    power_w = [10.0, 10.0, 40.0, 10.0, 10.0, 10.0]
-    readings = [PowerReading(round(t * S), p) for t, p in zip(times_s, power_w, strict=True)]
-    figures = power_figures(readings, start_ns=0, end_ns=S, refresh_s=0.1)
-    assert figures.power_w == pytest.approx((10 * 0.5 + 40 * 0.15) / 0.65)
-    assert figures.peak_w == 40.0
-
-
 def test_reading_after_a_gap_covers_its_own_interval_only():
     times_s = [0.1, 0.2, 0.3, 0.4, 2.0]
     readings = [PowerReading(round(t * S), p) for t, p in zip(times_s, [10.0] * 4 + [30.0], strict=True)]

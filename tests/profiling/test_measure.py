@@ -12,7 +12,7 @@ from edgetune.stages.profiling.disturbances import DeviceWatch
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.point_state import Cooling
-from edgetune.stages.profiling.sampling import Samples, collect
+from edgetune.stages.profiling.sampling import collect
 from edgetune.testing.fake_jetson import FakeClock
 from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, FakeThermometer, FakeThrottle, fake_device
 
@@ -223,26 +223,6 @@ def test_sampling_time_is_bounded():
     drifting = sampled(lambda n: (100 + 10 * n) * MS, options=ProfileOptions(max_sampling_s=5.0))[0]
     assert drifting.elapsed_s < 7.0
     assert len(drifting.times_s) >= 10
-
-
-def test_work_goes_on_until_the_sensor_has_settled_and_read_five_times():
-    samples, _ = sampled(lambda _: 50 * MS, power=lambda clock: FakePower(clock, lambda t: 9 * t, 1.0, settle_s=2.0))
-    assert samples.elapsed_s == pytest.approx(2.0 + 7 * 1.0)
-
-
-def test_waiting_for_the_sensor_is_bounded_too():
-    samples, _ = sampled(
-        lambda _: 50 * MS,
-        options=ProfileOptions(max_sampling_s=3.0),
-        power=lambda clock: FakePower(clock, lambda t: 9 * t, 60.0),
-    )
-    assert samples.elapsed_s <= 3.1
-
-
-def test_power_window_starts_after_warmup_and_settling():
-    samples = Samples([100 * i for i in range(5)], [100 * (i + 1) for i in range(5)])
-    assert samples.power_window_start_ns(2, 0.0) == 200
-    assert samples.power_window_start_ns(0, 350e-9) == 350
 
 
 def test_a_device_to_look_after_is_looked_at_about_once_a_second_without_changing_what_is_sampled():
