@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from edgetune.processes.streams import Surviving, write
-from edgetune.stages.profiling.point_state import Cooling
+from edgetune.stages.profiling.point_state import COOLING
 from edgetune.units import format_duration, format_si
 from edgetune.visible import cut_in_middle, visible
 from edgetune.workflows.reporting import OnAdvance, OnProgress, Reporter, SimulationLabel
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from edgetune.artifacts.profile import ProfileRow
-    from edgetune.stages.profiling.point_state import PointState
     from edgetune.stages.profiling.sweep import SweepProgress
 
 
@@ -87,10 +86,10 @@ def _shown(*columns: Any) -> Iterator[Any]:
             _open.remove(bar)
 
 
-def show_point(state: PointState) -> None:
+def show_point(state: str) -> None:
     """Show the state of a point below the last bar, if there is one."""
     if _open:
-        _open[-1].point = str(state)
+        _open[-1].point = state
 
 
 @contextmanager
@@ -180,10 +179,10 @@ class SweepReporter:
     def report(self, progress: SweepProgress) -> None:
         """Report one step of a sweep."""
         row, state, waited = progress.row, progress.state, self._cooling
-        self._cooling = isinstance(state, Cooling)
+        self._cooling = state is not None and state.startswith(COOLING)
         if state is not None:
             if self._cooling and not waited:
-                self.reporter.detail(str(state))
+                self.reporter.detail(state)
         elif row is None:
             if progress.resumed:
                 points = f"{progress.resumed} of {progress.total} points are done"

@@ -9,15 +9,12 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import Any, Literal, TextIO
 
 from edgetune.errors import InputError
 from edgetune.processes.streams import stdout_is_pipe, write
 from edgetune.visible import cut_in_middle, one_line, visible, visible_in_json
 from edgetune.workflows.reporting import OnAdvance, OnProgress, Reporter, SimulationLabel, Stdout
-
-if TYPE_CHECKING:
-    from edgetune.stages.profiling.point_state import PointState
 
 SIMULATED = "SIMULATED: these figures come from a model, not from a device."
 
@@ -136,7 +133,7 @@ class Screen(Reporter):
 
         return simple_bar(self, what, total)
 
-    def point(self, state: PointState) -> None:
+    def point(self, state: str) -> None:
         """Show the state of a point below the open bar."""
         from edgetune.cli.progress import show_point
 

@@ -82,7 +82,9 @@ def choose_view(kind: str, words: str | None = None) -> "partial[Figure]":
         raise InputError(f"--view: the figure {word} shows everything, and has no part {words[len(word) :]!r}",
                          f"write --view {word}")  # fmt: skip
     part: dict[str, Any] = {named: name} if named is not None and name else {}
-    return partial(draw_view, f"{kind}.{word}", **part, **(_times(times) if at else {}))
+    if at:
+        part |= _times(times)
+    return partial(draw_view, f"{kind}.{word}", **part)
 
 
 def check_plot(plot: str | None, view: str | None, kind: str) -> "partial[Figure] | None":

@@ -19,7 +19,7 @@ from edgetune.processes.streams import leave_lost_terminal
 
 if TYPE_CHECKING:
     from edgetune.artifacts.header import DataWarning
-    from edgetune.stages.profiling.point_state import OnState, PointState
+    from edgetune.stages.profiling.point_state import OnState
     from edgetune.stages.profiling.sweep import SweepProgress
 
 OnProgress = Callable[["SweepProgress"], None]
@@ -82,7 +82,7 @@ class Reporter:
         del what, total
         return _unwatched()
 
-    def point(self, state: PointState) -> None:
+    def point(self, state: str) -> None:
         """Show the state of the point that is measured, while a bar is shown."""
 
     @property

@@ -11,7 +11,6 @@ from edgetune.errors import DeviceError, InputError, NotRestoredError
 from edgetune.stages.profiling.disturbances import DeviceWatch
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.point_state import Cooling
 from edgetune.stages.profiling.sampling import collect
 from edgetune.testing.fake_jetson import FakeClock
 from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, FakeThermometer, FakeThrottle, fake_device
@@ -156,8 +155,8 @@ def test_every_attempt_waits_until_the_device_is_cool():
     told = []
     attempts = bench.measure_cooling(told.append, cool_to_c=50.0)
     assert [attempt.row.status for attempt in attempts] == ["throttled", "ok"]
-    waits = [(state.now_c, state.to_c) for state in told if isinstance(state, Cooling)]
-    assert waits == [(61.0, 50.0), (55.0, 50.0), (72.0, 50.0)]
+    waits = [state for state in told if state.startswith("cooling")]
+    assert waits == [f"cooling: {now_c} C, to 50 C" for now_c in (61, 55, 72)]
     assert attempts[0].row.temp_start_c == 49.0
     assert all(attempt.cooled for attempt in attempts)
     assert attempts[0].row.duration_s == pytest.approx(2.5), "the wait is part of what the point cost"

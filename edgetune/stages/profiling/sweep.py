@@ -22,7 +22,6 @@ from edgetune.errors import InputError
 from edgetune.stages.profiling.disturbances import check_possible, contention_warning, describe_contention
 from edgetune.stages.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.point_state import PointState
 from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stages.profiling.queue import Queue, Visit, between_rounds, disagreements, visits
 from edgetune.stages.profiling.sweep_journal import (
@@ -59,7 +58,7 @@ class SweepProgress:
     total: int
     resumed: int
     row: ProfileRow | None = None
-    state: PointState | None = None
+    state: str | None = None
 
 
 def _silent(_: SweepProgress) -> None:
@@ -137,7 +136,7 @@ class _ProgressReporter:
         self.last = replace(self.last, **{"row": None, "state": None, **changes})
         self.on_progress(self.last)
 
-    def state(self, state: PointState) -> None:
+    def state(self, state: str) -> None:
         self.report(state=state)
 
 

@@ -17,7 +17,6 @@ from edgetune.artifacts.repeats import first_difference
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.profiling.boards import with_boards
 from edgetune.stages.profiling.estimate import SweepEstimate
-from edgetune.stages.profiling.point_state import Several
 from edgetune.stages.profiling.sweep import SweepProgress
 from edgetune.stages.profiling.sweep_journal import grown, missing_points, points_sha256
 from edgetune.units import parse_share
@@ -303,4 +302,4 @@ class _Progress:
         self._on_progress(progress)
         if time.monotonic() - self._told_s > _EVERY_S:
             self._told_s = time.monotonic()
-            self._on_progress(replace(progress, row=None, state=Several(tuple(map(str, sweep.boards.values())))))
+            self._on_progress(replace(progress, row=None, state="\n".join(map(str, sweep.boards.values()))))

@@ -183,14 +183,14 @@ def _interval(row: ProfileRow) -> str | None:
 
 def _write_long(rows: Sequence[ProfileRow], varying: Sequence[str], out: SectionWriter) -> None:
     """Write what soaks showed, and the first minibatches after idling."""
-    from edgetune.stages.profiling.soak import soak_sentence, soak_summary
+    from edgetune.stages.profiling.soak import soak_sentence
 
     for row in rows:
         cells = zip(varying, settings_cells(row, varying), strict=True)
         which = ", ".join(f"{column_name(name).rstrip('>')} {value}" for name, value in cells)
         head = f"{which}: " if which else ""
-        if (soak := soak_summary(row)) is not None:
-            out.note(f"{head}{soak_sentence(soak)}")
+        if (soak := soak_sentence(row)) is not None:
+            out.note(f"{head}{soak}")
         gaps = zip(row.idle_gap_s or (), row.idle_minibatch_s or (), strict=True)
         said = [
             f"{format_si(first_s, 's')} after {format_duration(gap_s)} ({first_s / row.minibatch_s:.2g} x)"
