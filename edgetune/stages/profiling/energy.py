@@ -56,12 +56,8 @@ class PowerFigures:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Covered:
-    """A reading, and the length of the interval that it is the mean of."""
-
-    reading: PowerReading
-    length_ns: int
+_Covered = tuple[PowerReading, int]
+"""A reading, and the length of the interval that it is the mean of, ns."""
 
 
 def power_figures(readings: Sequence[PowerReading], *, start_ns: int, end_ns: int, refresh_s: float) -> PowerFigures:
@@ -73,16 +69,16 @@ def power_figures(readings: Sequence[PowerReading], *, start_ns: int, end_ns: in
         refresh_s: The sensor's refresh interval, s.
     """
     window = _inside(readings, start_ns=start_ns, end_ns=end_ns, refresh_s=refresh_s)
-    transient = find_transient([covered.reading.power_w for covered in window])
+    transient = find_transient([reading.power_w for reading, _ in window])
     counted = window[transient.length :]
     if not counted:
         return PowerFigures(0, reason=_too_few(0, len(window)))
-    from_ns = counted[0].reading.time_ns - counted[0].length_ns
+    from_ns = counted[0][0].time_ns - counted[0][1]
     if len(counted) < MINIMUM_SAMPLES:
         return PowerFigures(len(counted), from_ns, transient.steady, reason=_too_few(len(counted), len(window)))
     return PowerFigures(
         len(counted), from_ns, transient.steady, power_w=_mean_w(counted),
-        peak_w=max(covered.reading.power_w for covered in counted),
+        peak_w=max(reading.power_w for reading, _ in counted),
         reason=None if transient.steady else "power had not settled when the time to measure was over",
     )  # fmt: skip
 
@@ -126,14 +122,13 @@ def _inside(readings: Sequence[PowerReading], *, start_ns: int, end_ns: int, ref
         length_ns = refresh_ns if gap_ns > _MISSED * refresh_ns else gap_ns
         before_ns = reading.time_ns
         if reading.time_ns - length_ns >= start_ns and reading.time_ns <= end_ns and length_ns > 0:
-            found.append(_Covered(reading, length_ns))
+            found.append((reading, length_ns))
     return found
 
 
 def _mean_w(counted: Sequence[_Covered]) -> float:
-    weighted = sum(covered.reading.power_w * covered.length_ns for covered in counted)
-    mean_w = weighted / sum(covered.length_ns for covered in counted)
-    return min(mean_w, max(covered.reading.power_w for covered in counted))  # that of equal ones is rounded upwards
+    mean_w = sum(reading.power_w * ns for reading, ns in counted) / sum(ns for _, ns in counted)
+    return min(mean_w, max(reading.power_w for reading, _ in counted))  # that of equal ones is rounded upwards
 
 
 def _too_few(counted: int, inside: int) -> str:
@@ -155,5 +150,5 @@ def window_figures(readings: Sequence[PowerReading], *, start_ns: int, end_ns: i
     window = _inside(readings, start_ns=start_ns, end_ns=end_ns, refresh_s=refresh_s)
     if len(window) < MINIMUM_SAMPLES:
         return PowerFigures(len(window), reason=_too_few(len(window), len(window)))
-    peak_w = max(covered.reading.power_w for covered in window)
+    peak_w = max(reading.power_w for reading, _ in window)
     return PowerFigures(len(window), start_ns, settled=True, power_w=_mean_w(window), peak_w=peak_w)

@@ -129,47 +129,38 @@ class PointChange:
     explained: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """The changes of all points that were measured in two rounds or more."""
-
-    points: tuple[PointChange, ...]
-
-    def plain(self) -> dict[str, Any]:
-        """Return the median and the largest change of time and power, for the header."""
-        power = [point.power_w for point in self.points if point.power_w is not None]
-        return {
-            "change_minibatch_s": _summary([point.minibatch_s for point in self.points]),
-            "change_power_w": _summary(power) if power else None,
-        }
-
-
-def between_rounds(rows: Sequence[ProfileRow]) -> Changes | None:
-    """Return the changes between the rounds of each point; ``None`` when no point has two measured rounds."""
+def between_rounds(rows: Sequence[ProfileRow]) -> list[PointChange]:
+    """Return the changes between the rounds of each point that was measured in two rounds or more."""
     rounds: dict[Point, list[ProfileRow]] = {}
     for row in rows:
         if row.status == "ok" and row.round is not None:
             rounds.setdefault(row.point, []).append(row)
-    found = tuple(_change(own) for own in rounds.values() if len(own) > 1)
-    return Changes(found) if found else None
+    return [_change(own) for own in rounds.values() if len(own) > 1]
 
 
-def disagreements(changes: Changes | None, options: ProfileOptions) -> tuple[DataWarning, ...]:
+def change_summary(changes: Sequence[PointChange]) -> dict[str, Any]:
+    """Return the median and the largest change of time and power, for the header."""
+    power = [point.power_w for point in changes if point.power_w is not None]
+    return {
+        "change_minibatch_s": _summary([point.minibatch_s for point in changes]),
+        "change_power_w": _summary(power) if power else None,
+    }
+
+
+def disagreements(changes: Sequence[PointChange], options: ProfileOptions) -> tuple[DataWarning, ...]:
     """Return a warning where rounds differ by more than their intervals explain and the target allows.
 
     Power has no interval: a difference above the repeatability of boards (``SAME``) counts.
     """
-    if changes is None:
-        return ()
     apart = [
         point
-        for point in changes.points
+        for point in changes
         if (point.minibatch_s > options.target_ci and not point.explained) or (point.power_w or 0.0) > SAME
     ]
     if not apart:
         return ()
-    numbers: dict[str, float] = {"points": len(apart), "points_compared": len(changes.points)}
-    for name, summary in changes.plain().items():
+    numbers: dict[str, float] = {"points": len(apart), "points_compared": len(changes)}
+    for name, summary in change_summary(changes).items():
         numbers |= {f"{name}_{which}": value for which, value in (summary or {}).items()}
     advice = "the board changed between rounds: cool it (--cool-to), let it warm up first, or see what else runs on it"
     return (DataWarning("rounds-disagree", advice, numbers),)

@@ -23,7 +23,7 @@ from edgetune.stages.profiling.disturbances import check_possible, contention_wa
 from edgetune.stages.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import Profiler
-from edgetune.stages.profiling.queue import Queue, Visit, between_rounds, disagreements, visits
+from edgetune.stages.profiling.queue import Queue, Visit, between_rounds, change_summary, disagreements, visits
 from edgetune.stages.profiling.sweep_journal import (
     SweepJournalEntry,
     identify,
@@ -61,13 +61,9 @@ class SweepProgress:
     state: str | None = None
 
 
-def _silent(_: SweepProgress) -> None:
-    """Report nothing."""
-
-
 def sweep(
     device: Device, workload: Workload, points: Sequence[Point] | Sequence[Visit], options: ProfileOptions,
-    journal_path: Path, *, on_progress: Callable[[SweepProgress], None] = _silent, fresh: bool = False,
+    journal_path: Path, *, on_progress: Callable[[SweepProgress], None] = lambda _: None, fresh: bool = False,
     watched: bool = False,
 ) -> Profile:  # fmt: skip
     """Measure every point that the journal lacks, and return all of them as a profile.
@@ -94,7 +90,8 @@ def sweep(
     if not points:
         raise InputError("there are no points to measure", "give at least one batch size and one mode")
     check_possible(device, options)
-    _check_rounds(device, options)
+    if options.interleave_repeats > 1 and isinstance(device.source, TableSource):
+        raise InputError(f"--interleave-repeats: {device.name} looks up what was measured", "leave it out")
     order = given or visits(points, options.interleave_repeats, options.seed)
     told = _ProgressReporter(on_progress, SweepProgress(0, len(order), 0))
     identity = identify(device, workload, points[0].task, options)
@@ -102,7 +99,8 @@ def sweep(
         try:
             with Profiler(device, workload, points[0].task, options, told.state, sampling=watched) as profiler:
                 _fill(profiler, order, journal=journal, told=told)
-                data_warnings = profiler.data_warnings(_measured_size(journal.entries, points))
+                measured = (entry.point.batch_size for entry in journal.entries if not entry.failed)
+                data_warnings = profiler.data_warnings(next(measured, points[0].batch_size))  # alike at all sizes
         finally:
             if all(entry.failed for entry in journal.entries):
                 discard_journal(journal_path)  # every point in it would be tried again
@@ -112,16 +110,6 @@ def sweep(
             request["partial"] = partial
         header = _header(device, workload, options, kept, resumed=told.last.resumed, request=request)
         return Profile(replace(header, warnings=(*header.warnings, *data_warnings)), _rows(kept))
-
-
-def _check_rounds(device: Device, options: ProfileOptions) -> None:
-    """Refuse several rounds on a recorded table.
-
-    Raises:
-        InputError: The device is a table.
-    """
-    if options.interleave_repeats > 1 and isinstance(device.source, TableSource):
-        raise InputError(f"--interleave-repeats: {device.name} looks up what was measured", "leave it out")
 
 
 @dataclass(slots=True)
@@ -138,11 +126,6 @@ class _ProgressReporter:
 
     def state(self, state: str) -> None:
         self.report(state=state)
-
-
-def _measured_size(entries: Sequence[SweepJournalEntry], points: Sequence[Point]) -> int:
-    """Return a batch size with a measured point, if there is one: a cost model warns alike at all sizes."""
-    return next((entry.point.batch_size for entry in entries if not entry.failed), points[0].batch_size)
 
 
 def _fill(
@@ -231,8 +214,8 @@ def _header(
     if isinstance(device.source, LiveSource) and os.geteuid() == 0:
         conditions["ran_as_root"] = True
     changes = between_rounds([entry.rows[-1] for entry in last])
-    if changes is not None:
-        conditions["rounds"] = {"count": max(options.interleave_repeats, 2), **changes.plain()}
+    if changes:
+        conditions["rounds"] = {"count": max(options.interleave_repeats, 2), **change_summary(changes)}
     overheads = [entry.overhead for entry in last if entry.overhead is not None]
     if overheads:
         conditions["harness_overhead"] = {"median": median(overheads), "max": max(overheads)}

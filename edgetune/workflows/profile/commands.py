@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from edgetune.artifacts.files import storable
@@ -185,10 +185,11 @@ def as_command(opts: ProfileCommandOptions, reporter: Reporter) -> ProfileComman
     if Path(opts.model).suffix == ".py" and not named and is_script(require_file(opts.model)):
         option, sizes = opts.batch_option, opts.batch_sizes
         if option is None and (found := batch_option(Path(opts.model))) is not None:
-            option = found.option if sizes is not None or found.default is not None else None
-            if sizes is None and found.default is not None:
-                sizes = [found.default]
-                reporter.info(f"note: batch size {found.default}, the default of {found.option} of {opts.model}")
+            name, default = found
+            option = name if sizes is not None or default is not None else None
+            if sizes is None and default is not None:
+                sizes = [default]
+                reporter.info(f"note: batch size {default}, the default of {name} of {opts.model}")
         model = command_of(opts.model, option, opts.python)
         return replace(opts, model=model, steps=True, task=opts.task or "train", batch_sizes=sizes)
     if opts.batch_option is not None:
@@ -202,16 +203,8 @@ def command_of(script: str, option: str | None, python: str | None = None) -> st
     return PREFIX + shlex.join(words)
 
 
-@dataclass(frozen=True, slots=True)
-class BatchOption:
-    """The option by which a script takes its batch size; its default, if that is written as a number."""
-
-    option: str
-    default: int | None
-
-
-def batch_option(path: Path) -> BatchOption | None:
-    """Return the option of a script for its batch size, as it declares it to argparse or click.
+def batch_option(path: Path) -> tuple[str, int | None] | None:
+    """Return the option of a script for its batch size, as it declares it to argparse or click, and its default.
 
     The script is not executed. Of several candidates the one named most plainly counts.
     """
@@ -220,8 +213,8 @@ def batch_option(path: Path) -> BatchOption | None:
         if isinstance(node, ast.Call) and _called(node.func) in _DECLARES:
             default = next((_whole(each.value) for each in node.keywords if each.arg == "default"), None)
             names = [str(each.value) for each in node.args if isinstance(each, ast.Constant)]
-            found += [BatchOption(name, default) for name in names if _BATCH.fullmatch(name)]
-    return min(found, key=lambda each: len(each.option), default=None)
+            found += [(name, default) for name in names if _BATCH.fullmatch(name)]
+    return min(found, key=lambda each: len(each[0]), default=None)
 
 
 def _whole(value: ast.expr) -> int | None:

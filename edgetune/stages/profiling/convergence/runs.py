@@ -4,15 +4,13 @@
 
 A run that the journal or an earlier table has is not trained again; one that failed (of too little memory, say) is
 tried again. Killed at any moment, only the runs that were under way are lost.
-
-A pool of processes, each of which trains one run after the other.
 """
 
 import select
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -28,33 +26,38 @@ from edgetune.stages.profiling.sweep_journal import identity_sha256
 
 _WORKER = "edgetune.stages.profiling.convergence.worker:train_one"
 
-Ended = tuple[ConvergenceRow, EdgetuneError | None]
-"""A finished run, and why it failed if it did."""
 
+def _ended(
+    proxy: Proxy, tasks: Sequence[Task], jobs: int
+) -> Generator[tuple[ConvergenceRow, EdgetuneError | None], None, None]:
+    """Train in child processes, each of which runs one task after the other; yield runs and why they failed, if so."""
+    waiting = deque(tasks)
+    running: dict[Child, tuple[Task, str, float]] = {}
+    """The task of each child, and when it began: in UTC, and in s."""
 
-class WorkerPool:
-    """Child processes; the constructor starts as many runs as there are jobs."""
+    def begin(child: Child) -> None:
+        """Start the next run in a child, or in a new one where it has ended; end the child where no run is left."""
+        if not waiting or not child.alive:
+            child.close()
+        if waiting:
+            child = child if child.alive else Child(_WORKER)
+            task = waiting.popleft()
+            running[child] = (task, utc_now(), time.monotonic())
+            with suppress(EdgetuneError):  # it has just ended, which ``received`` reports
+                child.send(proxy.command(*task))
 
-    def __init__(self, proxy: Proxy, tasks: Sequence[Task], jobs: int) -> None:
-        self._proxy, self._tasks = proxy, deque(tasks)
-        self._running: dict[Child, tuple[Task, str, float]] = {}
-        """The task of each child, and when it began: in UTC, and in s."""
+    try:
         for _ in range(min(jobs, len(tasks))):
-            self._begin(Child(_WORKER))
-
-    def next(self) -> Ended:
-        """Wait for the next run to end, and start another in its place."""
-        while True:
-            child = select.select([*self._running], [], [])[0][0]
-            failed = None
+            begin(Child(_WORKER))
+        while running:
+            child, failed = select.select([*running], [], [])[0][0], None
             try:
                 reply = next(child.received(), None)
             except EdgetuneError as error:
                 reply, failed = {"status": "failed", "reason": error.message}, error
             if reply is None:  # a part of a line has come
                 continue
-            (size, seed), started, begun_s = self._running.pop(child)
-            proxy = self._proxy
+            (size, seed), started, begun_s = running.pop(child)
             row = ConvergenceRow(
                 workload=proxy.workload.name, batch_size=size, epochs=reply.get("epochs"), dataset=proxy.dataset.name,
                 seed=seed, target_accuracy=proxy.options.target_accuracy, optimizer=OPTIMIZER,
@@ -62,24 +65,11 @@ class WorkerPool:
                 accuracy=reply.get("accuracy"), status=reply["status"], reason=reply.get("reason"),
                 duration_s=round(time.monotonic() - begun_s, 3), started=started, device=reply.get("device"),
             )  # fmt: skip
-            self._begin(child)
-            return row, failed
-
-    def stop(self) -> None:
-        """End every child."""
-        for child in self._running:
+            begin(child)
+            yield row, failed
+    finally:
+        for child in running:
             child.close()
-
-    def _begin(self, child: Child) -> None:
-        """Start the next run in a child, or in a new one where it has ended; end the child where no run is left."""
-        if not self._tasks or not child.alive:
-            child.close()
-        if self._tasks:
-            child = child if child.alive else Child(_WORKER)
-            task = self._tasks.popleft()
-            self._running[child] = (task, utc_now(), time.monotonic())
-            with suppress(EdgetuneError):  # it has just ended, which ``received`` reports
-                child.send(self._proxy.command(*task))
 
 
 _HOPELESS = 2
@@ -146,10 +136,8 @@ def _finished(
     failures: list[EdgetuneError] = []
     held: list[ConvergenceRow] = []
     succeeded = any(not row.failed for row in journal.entries)
-    pool = WorkerPool(proxy, tasks, jobs)
-    try:
-        for _ in tasks:
-            row, error = pool.next()
+    with closing(_ended(proxy, tasks, jobs)) as ended:
+        for row, error in ended:
             journal.append(row)
             succeeded = succeeded or error is None
             failures += [] if error is None else [error]
@@ -159,8 +147,6 @@ def _finished(
             if succeeded:
                 yield from held
                 held = []
-    finally:
-        pool.stop()
 
 
 def _header(proxy: Proxy, rows: Sequence[ConvergenceRow], resumed: int) -> Header:
