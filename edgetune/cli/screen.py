@@ -190,12 +190,10 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, stream: T
     """
     out = sys.stdout if stream is None else stream
     names = [visible(name) for name in columns]
-    cells = [list(map(_cell, row)) for row in rows]
+    cells = [
+        ["-" if cell is None else cut_in_middle(visible(str(cell)), _LONGEST_CELL) for cell in row] for row in rows
+    ]
     _write(_lines(names, cells, out), out)
-
-
-def _cell(cell: object) -> str:
-    return "-" if cell is None else cut_in_middle(visible(str(cell)), _LONGEST_CELL)
 
 
 def page(markdown: str) -> None:

@@ -87,7 +87,8 @@ def training_request(opts: ProfileCommandOptions) -> TrainingRequest:
     sizes = parse_batch_sizes(opts.batch_sizes or _DEFAULT_SIZES)
     seeds = range(opts.seed, opts.seed + (opts.seeds or _DEFAULT_SEEDS))
     tasks = [(size, seed) for seed in seeds for size in sizes]
-    jobs = min(opts.jobs or _default_jobs(proxy.device), len(tasks))
+    most = _GPU_JOBS if proxy.device.startswith("cuda") else len(tasks)
+    jobs = min(opts.jobs or min(len(usable_cpus()) or os.cpu_count() or 1, most), len(tasks))
     name = f"{proxy.workload.name.replace(':', '-')}-{proxy.dataset.name}-convergence.parquet"
     return TrainingRequest(proxy, tasks, jobs, name)
 
@@ -160,11 +161,6 @@ def _torch_device(name: str) -> str:
     if kind in ("nvidia", "cuda") and (number.isdigit() or not number):
         return f"cuda:{number or 0}"
     raise InputError(f"--convergence really trains, which {name} cannot", "--device auto, host or nvidia:0")
-
-
-def _default_jobs(device: str) -> int:
-    cores = len(usable_cpus()) or os.cpu_count() or 1
-    return min(cores, _GPU_JOBS) if device.startswith("cuda") else cores
 
 
 def train_missing(request: TrainingRequest, target: Target, *, fresh: bool, reporter: Reporter) -> Convergence:

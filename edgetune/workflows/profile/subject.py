@@ -22,7 +22,7 @@ from edgetune.workflows.parse_options import (
     parse_batch_sizes,
     parse_task,
 )
-from edgetune.workflows.profile.engines import check_engine, engine_sizes
+from edgetune.workflows.profile.engines import check_engine
 from edgetune.workloads.command import takes_batch
 from edgetune.workloads.endpoint_streams import check_start
 from edgetune.workloads.resolve import recognised, resolve
@@ -107,7 +107,11 @@ def choose_subject(
         _check_server(device, workload, options)
         check_engine(device, workload, task, options)
         if workload.kind == "engine" and not sizes:
-            sizes, batch = engine_sizes(device, workload, options)
+            from edgetune.stages.profiling.supervisor import inspect_engine
+
+            assert isinstance(device.source, LiveSource)
+            limits = inspect_engine(device.source, workload, options)
+            sizes, batch = (limits.usual,), f"{workload.name}: takes {limits}, measured at {limits.usual}"
         else:
             if workload.kind == "command" and not takes_batch(workload.reference):
                 default_size = 1

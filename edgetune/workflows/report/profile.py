@@ -151,16 +151,14 @@ def _rows(rows: Sequence[ProfileRow], settings: _Figures) -> tuple[list[str], li
             "memory>": lambda row: cell(row.memory_peak_bytes, format_bytes),
             "built in>": lambda row: si_cell(row.build_s, "s"),
             "engine>": lambda row: cell(row.engine_bytes, format_bytes),
-            "status": lambda row: _status(row) if whole else None,
+            "status": lambda row: (
+                (row.status if row.status == "ok" else f"{row.status}: {row.reason}") if whole else None
+            ),
         },
         rows,
     )
     found = [[figure(row) for figure in figures.values()] for row in rows]
     return [*figures, *columns], [[*of, *more] for of, more in zip(found, cells or [[]] * len(rows), strict=True)]
-
-
-def _status(row: ProfileRow) -> str:
-    return "ok" if row.status == "ok" else f"{row.status}: {row.reason}"
 
 
 _UNLIKE = 0.05

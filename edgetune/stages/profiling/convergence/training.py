@@ -129,7 +129,8 @@ def build_network(workload: Workload, dataset: Dataset, *, batch_size: int, seed
     torch.manual_seed(seed)
     sample_shape, classes = dataset.x.shape[1:], dataset.classes
     if workload.reference == "proxy:mlp":
-        return Trainee(_mlp(prod(sample_shape), classes))
+        dense = (nn.Linear(prod(sample_shape), 128), nn.ReLU(), nn.Linear(128, classes))
+        return Trainee(nn.Sequential(nn.Flatten(), *dense))
     if workload.reference == "proxy:cnn":
         return Trainee(_cnn(sample_shape, classes))
     if workload.reference in PROXIES:
@@ -143,10 +144,6 @@ def build_network(workload: Workload, dataset: Dataset, *, batch_size: int, seed
     if not all(has_data(tensor) for tensor in model.graph.initializer):
         model = zoo.with_weights(model, seed)
     return Trainee(OnnxModule(model), batch_size)
-
-
-def _mlp(inputs: int, classes: int) -> nn.Module:
-    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 128), nn.ReLU(), nn.Linear(128, classes))
 
 
 def _cnn(sample_shape: Sequence[int], classes: int) -> nn.Module:
