@@ -18,7 +18,7 @@ Each command has
 
 The files beside these folders are what several workflows share: option types (``options``) and their parsing
 (``parse_options``, ``device_option``), outputs (``output``, ``kept_rows``), notes and progress (``reporting``,
-``load_warning``), signals (``stopping``) and figures (``figures``).
+signals (``stopping``) and figures (``figures``).
 
 To add an option, add a field. The Python interface (``edgetune.profile(...)``) takes the same fields by name, as words
 with units or as numbers in base SI units.

@@ -24,8 +24,7 @@ from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stages.profiling.sweep import SweepProgress, request_header
 from edgetune.stats import summarise
-from edgetune.workflows.device_option import open_named
-from edgetune.workflows.load_warning import warn_of_load
+from edgetune.workflows.device_option import open_named, warn_of_load
 from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import profile_options
 from edgetune.workflows.profile.options import MeasureCommandOptions, MeasuringOptions, ProfileCommandOptions

@@ -27,8 +27,7 @@ from edgetune.stages.profiling.sweep_journal import (
     identity_sha256,
     missing_points,
 )
-from edgetune.workflows.device_option import open_named, recovered
-from edgetune.workflows.load_warning import warn_of_load
+from edgetune.workflows.device_option import open_named, recovered, warn_of_load
 from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import profile_options
 from edgetune.workflows.profile.commands import as_command

@@ -29,7 +29,7 @@ from edgetune.stages.roofline.figures import PlacedNetwork, roof_figure, write_r
 from edgetune.stages.roofline.next_clocks import Change, changes, next_modes
 from edgetune.stages.roofline.placement import Placement
 from edgetune.units import counted
-from edgetune.workflows.load_warning import warn_of_contention
+from edgetune.workflows.device_option import warn_of_contention
 from edgetune.workflows.parse_options import profile_options
 from edgetune.workflows.profile.options import PointOptions
 from edgetune.workflows.reporting import Reporter

@@ -21,7 +21,7 @@ from edgetune.stages.roofline.clocks import infer_roofs
 from edgetune.stages.roofline.fit import fit_roofs
 from edgetune.stages.roofline.measure import REPETITIONS, Peaks, buffer_limits_on, idle_run, measure_peaks, plan_kernels
 from edgetune.stages.roofline.placement import NOTABLY, place
-from edgetune.workflows.load_warning import warn_of_load
+from edgetune.workflows.device_option import warn_of_load
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.roofline.network import Placed
 from edgetune.workloads.kernels import BenchmarkKernel, resolve_kernel

@@ -12,8 +12,7 @@ from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import EdgetuneError
 from edgetune.stages.schedule.policies import PolicyChoice
 from edgetune.stages.schedule.run_inputs import RunInputs
-from edgetune.workflows.device_option import open_named
-from edgetune.workflows.load_warning import warn_of_host_load
+from edgetune.workflows.device_option import open_named, warn_of_host_load
 from edgetune.workflows.output import FinishedRun, keep_rows, write_run
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.schedule.live import LiveRunner, enforced_by

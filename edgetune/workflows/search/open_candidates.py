@@ -18,8 +18,7 @@ from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stages.profiling.sweep_journal import origin_of
 from edgetune.stages.search.problem import PAIRS, background_task
 from edgetune.units import parse_time_s
-from edgetune.workflows.device_option import is_fleet, open_named, recovered
-from edgetune.workflows.load_warning import warn_of_load
+from edgetune.workflows.device_option import is_fleet, open_named, recovered, warn_of_load
 from edgetune.workflows.parse_options import parse_batch_sizes, profile_options
 from edgetune.workflows.profile.engines import check_modelled, in_python
 from edgetune.workflows.profile.subject import WorkloadOptions, WorkloadSelection, check, choose_subject
