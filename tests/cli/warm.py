@@ -5,6 +5,7 @@ shell --> client (10 ms) --> server: imports done --> fork: the command, with wh
 
 import marshal
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -37,28 +38,32 @@ sys.exit(code)
 @contextmanager
 def warm_edgetune(folder: Path) -> Iterator[Path]:
     """Serve commands while the context lasts, and yield the folder of the program."""
-    path, program = str(folder / "socket"), folder / "edgetune"
-    program.write_text(CLIENT.format(python=sys.executable, path=path))
+    path, program = f"edgetune-warm-{os.getpid()}", folder / "edgetune"
+    program.write_text(CLIENT.format(python=sys.executable, path=f"\0{path}"))
     program.chmod(0o755)
-    with subprocess.Popen([sys.executable, __file__, path], stdout=subprocess.PIPE, start_new_session=True) as server:
+    words = [sys.executable, __file__, path]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as server:
+        assert server.stdin is not None
         assert server.stdout is not None
         assert server.stdout.readline() == b"ready\n"
         yield folder
-        server.kill()
+        server.stdin.close()
 
 
 def serve(path: str) -> None:
-    """Run each command that comes in a process of its own, whose exit code another one waits for."""
+    """Run each command that comes in a process of its own, whose exit code another one waits for, until input ends."""
     from edgetune.cli.main import main
 
     for module in MODULES:
         import_module(module)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(path)
+    listener.bind(f"\0{path}")
     listener.listen(64)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     os.write(1, b"ready\n")
     while True:
+        if sys.stdin in select.select([listener, sys.stdin], [], [])[0]:
+            return
         connection, _ = listener.accept()
         if os.fork() == 0:
             break

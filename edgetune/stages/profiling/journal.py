@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
+from edgetune.artifacts.yaml_document import plain
 from edgetune.errors import InputError
 from edgetune.processes.file_lock import holder_of, try_lock
 
@@ -34,7 +35,7 @@ _FRESH = "start over with --fresh (what was measured so far is then lost)"
 
 
 class Entry(Protocol):
-    """A dataclass that pydantic writes and reads: a point of a sweep, or a training run."""
+    """A dataclass that pydantic reads: a point of a sweep, or a training run."""
 
     @property
     def failed(self) -> bool:
@@ -77,8 +78,7 @@ class Journal(Generic[E]):
         """
         self.entries.append(entry)
         try:
-            written = _adapter(type(entry)).dump_json(entry, warnings=False).decode()
-            self._database.execute("INSERT INTO entries (entry) VALUES (?)", (written,))
+            self._database.execute("INSERT INTO entries (entry) VALUES (?)", (json.dumps(plain(entry)),))
         except sqlite3.Error as error:
             self.entries.pop()
             if "readonly" in str(error):  # SQLite looks whether the file still has its name
@@ -288,13 +288,13 @@ def about(identity: Mapping[str, Any]) -> dict[str, Any]:
     return value
 
 
-def read_entry(kind: type[E], plain: Mapping[str, Any]) -> E:
+def read_entry(kind: type[E], value: Mapping[str, Any]) -> E:
     """Return the entry that plain data describe.
 
     Raises:
         ValueError: A field is missing or has another type.
     """
-    found: E = _adapter(kind).validate_json(json.dumps(plain), strict=True)
+    found: E = _adapter(kind).validate_json(json.dumps(value), strict=True)
     return found
 
 
