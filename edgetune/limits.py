@@ -129,16 +129,12 @@ def read_file(path: Path, *, name: str | None = None) -> bytes:
         InputError: it has more bytes than the limit ``file_bytes`` allows; a device has no end.
         OSError: it cannot be read, or is a pipe to which no program writes.
     """
-    with open(path, "rb", opener=_open_at_once) as file:
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         os.set_blocking(file.fileno(), True)
         data = read_whole(file, name=name or str(path))
         if not data and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.ENODATA, "no program writes to this pipe", str(path))
     return data
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def read_whole(file: BinaryIO, *, name: str) -> bytes:

@@ -233,4 +233,4 @@ def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         return None if load._sysfs.root == Path("/") else read(load)
 
     monkeypatch.setattr(CpuLoad, "read", hidden)
-    monkeypatch.setattr("edgetune.workflows.load_warning._as_root", lambda: False)
+    monkeypatch.setattr("edgetune.workflows.device_option._as_root", lambda: False)

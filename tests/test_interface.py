@@ -1,6 +1,5 @@
 """The Python interface: the same workflows, words and errors as on the command line."""
 
-import inspect
 import json
 import os
 import re
@@ -47,33 +46,6 @@ def test_a_sweep_returns_the_table_that_it_writes_and_resumes(tmp_path, capfd):
     shown = capfd.readouterr()
     assert not shown.out
     assert "SIMULATED" in shown.err
-
-
-def test_without_output_nothing_is_written(tmp_path, monkeypatch, capfdbinary):
-    monkeypatch.chdir(tmp_path)
-    table = edgetune.profile("zoo:mobilenet_v2", batch_sizes="2", task="infer", device="twin:orin-agx")
-    assert [row.batch_size for row in table.rows] == [2]
-    assert not list(tmp_path.iterdir())
-    assert not capfdbinary.readouterr().out
-
-
-def test_quantities_are_words_or_numbers_in_base_units():
-    options = {"task": "infer", "device": "twin:orin-agx"}
-    words = edgetune.profile("zoo:mobilenet_v2", point_timeout="2m", target_ci="5%", **options)
-    numbers = edgetune.profile("zoo:mobilenet_v2", point_timeout=120, target_ci=0.05, **options)
-    assert words.rows[0].times_s == numbers.rows[0].times_s
-
-
-def test_errors_are_raised_with_their_hint():
-    with pytest.raises(edgetune.EdgetuneError, match="unknown task") as caught:
-        edgetune.profile("zoo:mobilenet_v2", task="sleep")
-    assert "infer" in caught.value.hint
-
-
-def test_the_signature_shows_the_options():
-    parameters = inspect.signature(edgetune.profile).parameters
-    assert next(iter(parameters)) == "model"
-    assert parameters["retries"].default == 2
 
 
 def test_a_window_on_the_host_has_time_and_memory():
@@ -176,13 +148,6 @@ def test_a_report_is_one_page_of_tables_and_documents(tables, tmp_path):
 def test_a_value_of_another_type_is_refused(option, value):
     with pytest.raises(edgetune.EdgetuneError, match=f"^{option} cannot be"):
         edgetune.profile("zoo:squeezenet", task="infer", **{option: value})
-
-
-def test_one_batch_size_and_one_name_are_sequences_of_one():
-    table = edgetune.profile("zoo:squeezenet", task="infer", device="twin:orin-agx", batch_sizes=2)
-    assert [row.batch_size for row in table.rows] == [2]
-    with pytest.raises(edgetune.EdgetuneError, match="absent"):
-        edgetune.search(table, power_budget=30, like="absent.parquet")
 
 
 def test_an_unknown_option_names_the_nearest():

@@ -14,8 +14,8 @@ from edgetune.errors import InputError
 from edgetune.plotting import figure_file
 from edgetune.plotting.figure_file import embedded_svg, figure_bytes, format_of
 from edgetune.plotting.gantt import first_turn, longest_note, turn_notes, zoom_time
-from edgetune.plotting.labels import left_out_of, note_left_out, set_title
-from edgetune.plotting.style import scale_axis, spread_out, styled, time_unit
+from edgetune.plotting.labels import left_out_of, note_left_out
+from edgetune.plotting.style import scale_axis, spread_out, styled
 
 
 @dataclass
@@ -50,11 +50,6 @@ def test_the_same_figure_is_the_same_bytes(form, start):
     assert first.startswith(start)
 
 
-def test_no_date_is_written():
-    assert b"<dc:date>" not in figure_bytes(small(), "svg")
-    assert b"CreationDate" not in figure_bytes(small(), "pdf")
-
-
 def test_the_settings_of_the_user_neither_count_nor_are_lost():
     plain = figure_bytes(small(), "svg")
     with matplotlib.rc_context({"font.size": 30.0, "svg.hashsalt": None}):
@@ -66,15 +61,6 @@ def test_the_settings_of_the_user_neither_count_nor_are_lost():
 def test_other_formats_are_refused(name):
     with pytest.raises(InputError, match="a figure is"):
         format_of(name)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "unit", "shown"), [(2e-4, "µs", 200.0), (0.25, "ms", 250.0), (1.0, "s", 1.0), (90.0, "s", 90.0)]
-)
-def test_times_are_in_a_readable_unit(seconds, unit, shown):
-    factor, found = time_unit(seconds)
-    assert found == unit
-    assert seconds * factor == pytest.approx(shown)
 
 
 @pytest.mark.parametrize(
@@ -93,14 +79,6 @@ def test_an_axis_that_spans_little_has_more_ticks_once_it_is_asked_to_be_logarit
     axes.set_ylim(2.1, 9.0)
     shown = [tick for tick in axes.yaxis.get_major_locator().tick_values(2.1, 9.0) if 2.1 <= tick <= 9.0]
     assert shown == pytest.approx([3, 4, 5, 7])
-
-
-def test_a_long_name_is_broken():
-    axes = small().axes[0]
-    set_title(axes, "", "x" * 150, "short")
-    lines = axes.get_title(loc="left").splitlines()
-    assert max(map(len, lines)) <= 60
-    assert "".join(lines) == "x" * 150 + "short"
 
 
 def test_what_a_figure_leaves_out_is_below_it_and_can_be_told():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetune.artifacts.yaml_document import dump_yaml
-from edgetune.visible import cut_in_middle, is_visible, one_line, visible, visible_in_json
+from edgetune.visible import is_visible, one_line, visible, visible_in_json
 
 ORDINARY = [
     "resnet-50 v1.5 (fp16), 3.2 ms ± 1 %",
@@ -88,9 +88,3 @@ def test_bytes_that_are_not_utf8_are_text_in_documents():
     name = b"plan-\xfe.yaml".decode(errors="surrogateescape")
     assert json.loads(visible_in_json(json.dumps([name], ensure_ascii=False))) == [r"plan-\xfe.yaml"]
     assert yaml.safe_load(dump_yaml({"file": name})) == {"file": r"plan-\xfe.yaml"}
-
-
-def test_a_long_name_keeps_both_its_ends():
-    assert cut_in_middle("short", 10) == "short"
-    assert cut_in_middle("encoder/layer/3/MatMul", 13) == "encod...atMul"
-    assert len(cut_in_middle("x" * 999, 40)) == 40

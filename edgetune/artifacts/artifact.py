@@ -24,8 +24,7 @@ from edgetune.artifacts.formats import json_bytes, parquet_bytes
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.kinds import Format, format_of
 from edgetune.artifacts.recognition import refuse_other
-from edgetune.artifacts.rows import rows_of, table_of
-from edgetune.artifacts.table_checks import typed_table
+from edgetune.artifacts.table_checks import rows_of, table_of, typed_table
 from edgetune.artifacts.yaml_document import plain
 from edgetune.errors import DeviceError
 

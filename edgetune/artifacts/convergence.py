@@ -75,6 +75,11 @@ class ConvergenceRow:
         """Whether the target accuracy was reached."""
         return self.status == "reached"
 
+    @property
+    def failed(self) -> bool:
+        """Whether the run ended early."""
+        return self.status == "failed"
+
 
 @dataclass(frozen=True, slots=True)
 class Convergence(Table):

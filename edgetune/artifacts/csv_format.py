@@ -41,10 +41,11 @@ def csv_table(text: str, *, name: str) -> Any:
     if not body.strip():
         raise InputError(f"{name} has a header but no rows", "give it at least one row of measurements")
     data = body.encode()
+    whole = min(max(len(data), 1), 2**31 - 1)  # a row of raw times may exceed a usual block
     try:
         table = arrow_csv.read_csv(
             io.BytesIO(data),
-            read_options=arrow_csv.ReadOptions(column_names=names, use_threads=False, block_size=_block_bytes(data)),
+            read_options=arrow_csv.ReadOptions(column_names=names, use_threads=False, block_size=whole),
             parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values='"' in body),
             convert_options=arrow_csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
@@ -92,11 +93,6 @@ def _without_blanks(table: Any) -> Any:
     for column in table.columns:
         filled = pc.is_valid(column) if filled is None else pc.or_(filled, pc.is_valid(column))
     return table if filled is None else table.filter(filled)
-
-
-def _block_bytes(data: bytes) -> int:
-    """Return the parser's block size, bytes: the whole file, because a row of raw times may exceed a usual block."""
-    return min(max(len(data), 1), 2**31 - 1)
 
 
 def csv_bytes(table: Any) -> bytes:

@@ -1,5 +1,11 @@
 """Converts a foreign table to a profile: its columns by their names, its figures to base units.
 
+    power_w        as it is                     Power (mW)     power_w, divided by 1000
+    latency_ms     minibatch_s, by 1000         gpu_freq_ghz   gpu_mhz, times 1000
+    nvpmodel       power_mode                   latency        unknown: no unit says what the figures are
+
+Only unambiguous names are recognised; for any other, ``--column theirs=ours`` states the meaning.
+
 Every interpretation is reported. A column read under another name or in another unit gives the warning ``column-read``,
 an unknown column ``column-ignored``. An unknown column that distinguishes rows of one point is an error, because these
 rows would be merged.
@@ -8,34 +14,94 @@ rows would be merged.
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from edgetune.artifacts.columns import UNITS, columns_of
 from edgetune.artifacts.csv_format import plain_numbers
-from edgetune.artifacts.foreign_columns import (
-    OURS,
-    Meaning,
-    meaning_of,
-    normal,
-    one_row_per_point,
-    stems_of,
-    unit_in,
-    units_of,
-)
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.profile import KIND, REQUIRED_COLUMNS, VERSION, Profile, ProfileRow, checked_profile
-from edgetune.artifacts.rows import rows_of
-from edgetune.artifacts.table_checks import refuse_twice, typed_table
+from edgetune.artifacts.table_checks import refuse_twice, rows_of, typed_table
 from edgetune.choices import closest, nearest
 from edgetune.errors import InputError
+
+_ALSO: Mapping[str, tuple[str, ...]] = {
+    "minibatch_s": (
+        "latency", "time", "batch_time", "batch_latency", "minibatch_time", "inference_time", "step_time",
+        "latency_mean", "mean_latency", "latency_median", "median_latency",
+    ),
+    "minibatch_p95_s": ("latency_p95", "p95_latency", "p95"),
+    "power_w": ("power_mean", "mean_power", "power_avg", "avg_power", "average_power"),
+    "power_peak_w": ("peak_power", "power_max", "max_power"),
+    "energy_j": ("energy_per_batch", "energy_per_minibatch"),
+    "power_limit_w": ("power_cap",),
+    **{
+        f"{part}_mhz": tuple(f"{name}{of}" for name in names for of in ("", "_freq", "_frequency", "_clock", "_clk"))
+        for part, names in (("cpu", ("cpu",)), ("gpu", ("gpu",)), ("mem", ("mem", "memory", "emc")))
+    },
+}  # fmt: skip
+"""Other names of quantities; they need a unit, e.g. ``latency_ms``."""
+
+_WITHOUT_UNIT: Mapping[str, tuple[str, ...]] = {
+    "workload": ("model", "network"),
+    "batch_size": ("batch", "bs", "batchsize"),
+    "cpu_cores": ("cores", "num_cores", "n_cores"),
+    "power_mode": ("mode", "nvpmodel", "nvp_model", "nvpmodel_mode"),
+}
+
+OURS: tuple[str, ...] = tuple(column.name for column in columns_of(ProfileRow))
+"""Every column of a profile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """A column of a profile, and the conversion to its unit: multiply by ``times``, then divide by ``over``."""
+
+    column: str
+    times: int = 1
+    over: int = 1
+
+
+def normal(name: str) -> str:
+    """Return a column's name in normal form: ``Power (mW)`` is ``power_mw``."""
+    lower = name.lower().replace("\u00b5", "u").replace("\u03bc", "u")  # micro sign and Greek letter
+    return re.sub(r"[^a-z0-9]+", "_", lower).strip("_")
+
+
+def meaning_of(name: str) -> Meaning | None:
+    """Return the meaning of a column's name; ``None`` if it is unknown or ambiguous."""
+    spelled = normal(name)
+    if spelled in OURS:
+        return Meaning(spelled)
+    for ours, names in _WITHOUT_UNIT.items():
+        if spelled in names:
+            return Meaning(ours)
+    stem, _, unit = spelled.rpartition("_")
+    for ours in OURS:
+        units = units_of(ours)
+        if unit in units and stem in stems_of(ours):
+            return Meaning(ours, *units[unit])
+    return None
+
+
+def stems_of(ours: str) -> tuple[str, ...]:
+    """Return the names, without unit, of a profile's column in edgetune and in other programs."""
+    return (ours.rpartition("_")[0], *_ALSO.get(ours, ()))
+
+
+def units_of(ours: str) -> Mapping[str, tuple[int, int]]:
+    """Return the accepted units of a profile's column; none for a column without a unit."""
+    return next((units for suffix, units in UNITS.items() if ours.endswith(suffix)), {})
+
 
 LEFT_OUT = "-"
 """What ``--column THEIRS=-`` says of a column: it holds nothing that matters here."""
 
 _TASKS = {"inference": "infer", "infer": "infer", "training": "train", "train": "train"}
-_INDEX = re.compile(r"(?:__index_level_\d+__|unnamed: \d+|index|)", re.IGNORECASE)
-"""Columns that pandas writes to number rows."""
+_INDEX = re.compile(r"(?:__index_level_\d+__|unnamed: \d+|index|)", re.IGNORECASE)  # as pandas numbers rows
 _REPEAT = (
     "run", "rep", "repeat", "repeats", "repetition", "trial", "iteration", "iter", "timestamp", "date", "datetime",
 )  # fmt: skip
@@ -67,14 +133,13 @@ def foreign_table(table: Any, columns: Mapping[str, str], *, name: str) -> tuple
         table: A ``pyarrow.Table``; of a CSV file all texts.
         columns: The stated meanings of columns, by name: a profile's column in any unit, or ``-`` to ignore it. For a
             column that the table lacks or that has one value, by the profile's name, the value of every row.
-        name: The file, for messages.
 
     Raises:
         InputError: columns are missing (all are named), ambiguous, or hold impossible measurements, or different points
             would be merged.
     """
     refuse_twice(table.column_names, name=name)
-    table = one_row_per_point(plain_numbers(table, name=name), name=name)
+    table = plain_numbers(table, name=name)
     table, columns = _with_constants(table, columns)
     meanings = _meanings(table, columns, name=name)
     used = {meaning.column: theirs for theirs, meaning in meanings.items()}
@@ -102,19 +167,14 @@ def _with_constants(table: Any, columns: Mapping[str, str]) -> tuple[Any, dict[s
 
     said = {}
     for theirs, ours in columns.items():
-        if theirs in _SAME_IN_ALL and _is_replaced(table, theirs, ours):
-            table = table.drop_columns([theirs] if theirs in table.column_names else [])
+        there = theirs in table.column_names
+        alike = there and ours != LEFT_OUT and meaning_of(ours) is None and len(table.column(theirs).unique()) < 2
+        if theirs in _SAME_IN_ALL and (alike or not there):
+            table = table.drop_columns([theirs] if there else [])
             table = table.append_column(theirs, pa.repeat(pa.scalar(ours), table.num_rows))
         else:
             said[theirs] = ours
     return table, said
-
-
-def _is_replaced(table: Any, theirs: str, ours: str) -> bool:
-    """Return whether the stated word is the value of every row: the column is absent, or has one value, e.g. none."""
-    if theirs not in table.column_names:
-        return True
-    return ours != LEFT_OUT and meaning_of(ours) is None and len(table.column(theirs).unique()) < 2
 
 
 def _meanings(table: Any, columns: Mapping[str, str], *, name: str) -> dict[str, Meaning]:
@@ -163,7 +223,7 @@ def _stated(theirs: str, ours: str, names: Sequence[str], *, name: str) -> Meani
     if meaning is None:
         known = f"a profile has {', '.join((*REQUIRED_COLUMNS, *SETTINGS, 'power_w', 'energy_j'))}"
         raise InputError(f"--column: a profile has no column {ours!r}", nearest(normal(ours), OURS, listed=known))
-    own = unit_in(theirs, meaning.column)
+    own = units_of(meaning.column).get(normal(theirs).rpartition("_")[2])
     if own is not None and own != (1, 1) and ours == meaning.column:
         return Meaning(meaning.column, *own)
     return meaning
@@ -177,7 +237,9 @@ def _refuse_missing(used: Sequence[str], unknown: Sequence[str], *, name: str) -
         return
     lacks = [f"column{'s' if len(missing) > 1 else ''} {', '.join(missing)}"] if missing else []
     lacks += [] if has_knob else [f"knob column: one of {', '.join(SETTINGS)} is needed"]
-    said = [_example(ours, unknown) for ours in missing]
+    same = {"workload": "workload=NAME", "task": "task=infer", "batch_size": "batch_size=1"}
+    likely = {ours: next(iter(_probable(ours, unknown)), None) for ours in missing}
+    said = [f"{theirs}={ours}" if theirs else same.get(ours, f"THEIRS={ours}") for ours, theirs in likely.items()]
     if not has_knob:
         of_knobs = (f"{theirs}={knob}" for knob in SETTINGS for theirs in _probable(knob, unknown))
         said.append(next(of_knobs, "THEIRS=power_mode"))
@@ -188,13 +250,6 @@ def _refuse_missing(used: Sequence[str], unknown: Sequence[str], *, name: str) -
 def _describe(name: str, *pairs: str) -> str:
     """Return the command that converts the table, with stated meanings, for all later commands."""
     return f"edgetune show {name} {' '.join(f'--column {shlex.quote(pair)}' for pair in pairs)} -o NEW.parquet"
-
-
-def _example(ours: str, unknown: Sequence[str]) -> str:
-    """Return an example of ``--column`` for a missing column: a probable candidate, else a constant value."""
-    probable = _probable(ours, unknown)
-    same = {"workload": "workload=NAME", "task": "task=infer", "batch_size": "batch_size=1"}
-    return f"{probable[0]}={ours}" if probable else same.get(ours, f"THEIRS={ours}")
 
 
 def _probable(ours: str, unknown: Sequence[str]) -> list[str]:
@@ -232,13 +287,18 @@ def _in_base_units(table: Any, meanings: Mapping[str, Meaning]) -> Any:
 
 def _refuse_merging(table: Any, typed: Any, unknown: Sequence[str], *, name: str) -> None:
     """Refuse a table in which an unknown column distinguishes rows of one point."""
-    merged = _rows_of_one_point(typed)
+    keys = [ours for ours in ("device", "workload", "task", "batch_size", *SETTINGS) if ours in typed.column_names]
+    points: dict[tuple[Any, ...], list[int]] = {}
+    for row, key in enumerate(zip(*(typed.column(key).to_pylist() for key in keys), strict=True)):
+        points.setdefault(key, []).append(row)
+    merged = [rows for rows in points.values() if len(rows) > 1]
     cells = {theirs: table.column(theirs).to_pylist() for theirs in unknown} if merged else {}
     repeats = [theirs for theirs in cells if normal(theirs) in _REPEAT]
     if repeats and all(len({tuple(cells[c][row] for c in repeats) for row in rows}) == len(rows) for rows in merged):
         return
     for theirs, found in cells.items():
-        apart = next((pair for rows in merged if (pair := _two(found, rows))), None)
+        pairs = ((rows[0], row) for rows in merged for row in rows if found[row] != found[rows[0]])
+        apart = next(pairs, None)
         if apart is None or theirs in repeats or not _is_setting(theirs, found):
             continue
         first, second = apart
@@ -250,33 +310,15 @@ def _refuse_merging(table: Any, typed: Any, unknown: Sequence[str], *, name: str
         )
 
 
-def _rows_of_one_point(typed: Any) -> list[list[int]]:
-    """Return the rows of each point with several rows."""
-    keys = [ours for ours in ("device", "workload", "task", "batch_size", *SETTINGS) if ours in typed.column_names]
-    points: dict[tuple[Any, ...], list[int]] = {}
-    for row, key in enumerate(zip(*(typed.column(key).to_pylist() for key in keys), strict=True)):
-        points.setdefault(key, []).append(row)
-    return [rows for rows in points.values() if len(rows) > 1]
-
-
-def _two(cells: Sequence[Any], rows: Sequence[int]) -> tuple[int, int] | None:
-    """Return the first two of these rows with different cells; ``None`` without such rows."""
-    other = next((row for row in rows if cells[row] != cells[rows[0]]), None)
-    return None if other is None else (rows[0], other)
-
-
 def _is_setting(theirs: str, cells: Sequence[Any]) -> bool:
     """Return whether a column holds a setting rather than a measurement, by its name, texts or whole numbers."""
-    if _SETTING.search(normal(theirs)):
-        return True
-    return not any(_is_fraction(cell) for cell in cells)
 
-
-def _is_fraction(cell: Any) -> bool:
-    try:
-        return not float(cell).is_integer()
-    except (TypeError, ValueError, OverflowError):
+    def is_fraction(cell: Any) -> bool:
+        with suppress(TypeError, ValueError, OverflowError):
+            return not float(cell).is_integer()
         return False
+
+    return _SETTING.search(normal(theirs)) is not None or not any(map(is_fraction, cells))
 
 
 def _ignored(unknown: Sequence[str], used: Mapping[str, str]) -> str:

@@ -13,8 +13,7 @@ from typing import Literal, get_args
 from edgetune.artifacts.artifact import Raw, Table
 from edgetune.artifacts.header import Header, validated_head
 from edgetune.artifacts.profile import Task
-from edgetune.artifacts.rows import rows_of
-from edgetune.artifacts.table_checks import typed_table
+from edgetune.artifacts.table_checks import rows_of, typed_table
 from edgetune.errors import InputError
 
 KIND = "ops"

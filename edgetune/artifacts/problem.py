@@ -6,6 +6,7 @@ its field of ``Problem``, and its option in ``workflows.search.options``.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from edgetune.artifacts.columns import PositiveFloat, PositiveInt, Share
@@ -124,14 +125,7 @@ class ColumnBudget:
         return next((value for column in self.columns if (value := getattr(row, column)) is not None), None)
 
 
-def _seconds(value: float) -> str:
-    return format_si(value, "s")
-
-
-def _watts(value: float) -> str:
-    return format_si(value, "W")
-
-
+_seconds, _watts = partial(format_si, unit="s"), partial(format_si, unit="W")
 _TABLE = (
     ColumnBudget(
         "ttft", "ttft_budget_s", ("ttft_p95_s", "ttft_s"), "sends the first token within {}",

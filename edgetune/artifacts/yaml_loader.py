@@ -44,7 +44,9 @@ class StrictLoader(yaml.SafeLoader):
             problem = f"could not determine a constructor for the tag {event.tag!r}: tags are not used here"
             raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
         if isinstance(event, yaml.ScalarEvent) and _NO_TEXT.search(event.value):
-            event.value = _PAIR.sub(_one_letter, event.value)  # JSON writes letters beyond 16 bits as pairs of escapes
+            event.value = _PAIR.sub(
+                lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), event.value
+            )  # JSON writes letters beyond 16 bits as pairs of escapes
         if _NO_TEXT.search(getattr(event, "value", None) or ""):
             problem = "a text holds half of a surrogate pair, which is no letter"
             raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
@@ -87,8 +89,3 @@ StrictLoader.yaml_implicit_resolvers = {
 }
 StrictLoader.add_implicit_resolver("tag:yaml.org,2002:int", _INT, list("-+0123456789"))
 StrictLoader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+0123456789."))
-
-
-def _one_letter(pair: re.Match[str]) -> str:
-    """Return the character of a surrogate pair."""
-    return pair[0].encode("utf-16", "surrogatepass").decode("utf-16")

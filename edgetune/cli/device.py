@@ -1,12 +1,18 @@
 """``edgetune device``: which devices are here, what each can do; one mode set, put back, watched."""
 
+from __future__ import annotations
+
 import shlex
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import typer
 
 from edgetune.cli.app import LazyApp
 from edgetune.cli.command import AnswerTerminal, DefaultGroup, command
-from edgetune.cli.screen import Screen, answer, print_document, print_folded, print_json_line, print_lines
+from edgetune.cli.screen import (
+    SIMULATED, Screen, answer, print_document, print_folded, print_json_line, print_lines, table,
+)  # fmt: skip
 from edgetune.workflows.device.options import (
     DeviceOptions,
     ExportOptions,
@@ -17,43 +23,98 @@ from edgetune.workflows.device.options import (
     WatchOptions,
 )
 
+if TYPE_CHECKING:
+    from edgetune.devices.device import Device
+
 app = LazyApp(DefaultGroup)
 
 
 @command(app, default=True)
 def device(opts: DeviceOptions, terminal: AnswerTerminal) -> None:
     """List devices with their abilities and modes; set a mode, watch the device, restore it."""
+    from edgetune.devices.device import auto_name, list_devices
+
     name = opts.name or (None if opts.root is None else "jetson")
-    if name is None:
-        list_devices(terminal)
-    else:
+    if name is not None:
         show(ShowOptions(name=name, root=opts.root), terminal)
-
-
-@command(app, "list", short_help="List the devices that are here.")
-def list_devices(terminal: AnswerTerminal) -> None:
-    """List every device that can be named, and why one is not here."""
-    from edgetune.cli.device_report import report_list
-
-    report_list(terminal)
+        return
+    listings = list_devices()
+    if terminal.json:
+        answer([asdict(listing) for listing in listings])
+        return
+    rows = [(item.name, "yes" if item.available else "no", item.reason or item.description) for item in listings]
+    table(("name", "here", "what or why not"), rows)
+    print_lines("", f"without --device: auto, here {auto_name()}")
 
 
 @command(app, short_help="What a device can do, and its knobs.")
 def show(opts: ShowOptions, terminal: AnswerTerminal) -> None:
     """Print what a device can do, its knobs with their values, and the modes it names."""
-    from edgetune.cli.device_report import report_device
     from edgetune.workflows.device_option import open_named
 
-    report_device(open_named(opts.name, opts.root), terminal)
+    _report_device(open_named(opts.name, opts.root), terminal)
+
+
+def _report_device(opened: Device, terminal: AnswerTerminal) -> None:
+    """Print a device's capabilities, its knobs and its named modes."""
+    from edgetune.artifacts.yaml_document import plain
+    from edgetune.devices.capabilities import Absent
+    from edgetune.devices.mode_grids import STUDIED_GRIDS, studied_grid
+    from edgetune.workflows.cells import cell
+    from edgetune.workflows.device.doctor import capabilities
+
+    able = capabilities(opened)
+    space = None if isinstance(opened.modes, Absent) else opened.modes.space
+    if terminal.json:
+        facts = {"name": opened.name, "description": opened.description, "simulated": opened.simulated}
+        answer({**facts, "capabilities": able, "modes": plain(space), "conditions": plain(opened.conditions)})
+        return
+    print_folded(f"{opened.name}: {opened.description}")
+    if opened.simulated:
+        print_lines(SIMULATED)
+    rows = [(what, state["here"], state["note"]) for what, state in able.items()]
+    table(("capability", "here", "what or why not"), rows)
+    if space is None:
+        return
+    print_lines("", "knobs")
+    knobs = [
+        (name, len(values), " ".join(cell(each, "g") or "" for each in values)) for name, values in space.knobs.items()
+    ]
+    table(("name", "values>", "which"), knobs + [(name, 1, f"fixed: {why}") for name, why in space.fixed.items()])
+    named = {name: str(mode) for name, mode in space.presets.items()}
+    named |= {
+        f"grid:{count}": f"{count} modes of a published study" for count in STUDIED_GRIDS if studied_grid(space, count)
+    }
+    if space.listed is not None:
+        named["all"] = f"the {len(space.listed)} modes it lists"
+    named |= {name: f"not now: {why}" for name, why in space.withheld.items()}
+    if named:
+        print_lines("", "modes by name")
+        table(("name", "what"), list(named.items()))
+    notes = [*(f"{knob}: {why}" for knob, why in space.limited.items()), *opened.conditions.get("board_notes", ())]
+    print_folded(*(f"note: {note}" for note in notes))
 
 
 @command(app, short_help="The modes of a device, one a line.")
 def modes(opts: ModesOptions, terminal: AnswerTerminal) -> None:
     """Print the modes that SPEC names, one a line; by default all of them."""
-    from edgetune.cli.device_report import report_modes
     from edgetune.workflows.device_option import open_named
 
-    report_modes(open_named(opts.name, opts.root), opts.spec, terminal)
+    from edgetune.workflows.parse_options import choose_modes
+
+    chosen = [mode.settings() for mode in choose_modes(open_named(opts.name, opts.root), opts.spec).modes]
+    if terminal.json:
+        answer(chosen)
+        return
+    names = list(dict.fromkeys(name for knobs in chosen for name in knobs))
+    if not names:
+        print_lines("as-found")
+        return
+    words = [[knobs.get(name, "-") for name in names] for knobs in chosen]
+    rows = [names, *([each if isinstance(each, str) else f"{each:g}" for each in row] for row in words)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:  # a board has 100 000 modes: too many to lay out as a table that folds
+        print_lines("  ".join(map(str.rjust, row, widths)))
 
 
 @command(app, "set", short_help="Set one mode, for a while or for one command.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,7 +11,7 @@ from edgetune.cli.command import Terminal, command
 from edgetune.workflows.profile.options import MeasureCommandOptions
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.profile import ProfileRow
+    from edgetune.artifacts.profile import Profile, ProfileRow
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -31,13 +30,17 @@ def measure(opts: MeasureCommandOptions, terminal: Terminal) -> None:
     from edgetune.artifacts.repeats import rows_by_point
     from edgetune.artifacts.yaml_document import plain
     from edgetune.cli.screen import answer
+    from edgetune.cli.sections import TextSection
     from edgetune.errors import ExitCode
     from edgetune.workflows.cells import brief
     from edgetune.workflows.profile.commands import in_one, measure_commands
+    from edgetune.workflows.report.profile import profile_section
 
-    table, target = measure_commands(
-        opts, terminal.screen, (lambda _: None) if terminal.json else partial(_report, told=set())
-    )
+    def show(table: Profile) -> None:
+        if not terminal.json:
+            profile_section(table, TextSection())
+
+    table, target = measure_commands(opts, terminal.screen, show)
     if terminal.json:
         answer({**plain(table.header), "rows": [brief(in_one(own)) for own in rows_by_point(table.rows).values()]})
     else:
@@ -46,33 +49,6 @@ def measure(opts: MeasureCommandOptions, terminal: Terminal) -> None:
         target.report(terminal.screen)
     if any(row.status != "ok" for row in table.rows):
         raise typer.Exit(ExitCode.PARTIAL)
-
-
-def _report(row: ProfileRow, *, told: set[str]) -> None:
-    """Print the block of a command, without the notes that were ``told`` before."""
-    from edgetune.cli.screen import print_folded, print_lines
-    from edgetune.units import format_bytes, format_si
-    from edgetune.workflows.cells import own_figure
-
-    print_lines(row.workload)
-    if row.minibatch_s is None:
-        print_folded(f"  {row.status}: {row.reason}")
-        return
-    timed = (row.times_s or ())[row.warmups or 0 :]
-    low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s
-    within = "" if low is None or high is None else f", 95 % interval {format_si(low, 's')} to {format_si(high, 's')}"
-    print_lines(f"  {'mean  ' if row.is_mean else 'median'}  {format_si(row.minibatch_s, 's')}{within}")
-    print_lines(f"  range   {format_si(min(timed), 's')} to {format_si(max(timed), 's')}, {len(timed)} timed")
-    if row.power_w is not None and row.energy_j is not None:
-        print_lines(f"  power   {format_si(row.power_w, 'W')}, {format_si(row.energy_j, 'J')} each")
-    if row.memory_peak_bytes is not None:
-        print_lines(f"  memory  {format_bytes(row.memory_peak_bytes)} at most")
-    if row.own_value is not None:
-        print_lines(f"  its own figure: {own_figure(row)}")
-    for note in (row.reason or "").split("; "):
-        if note and note not in told:
-            told.add(note)
-            print_folded(f"  note: {note}")
 
 
 def _compare(rows: Sequence[ProfileRow]) -> None:

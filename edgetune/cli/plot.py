@@ -91,7 +91,7 @@ def drawing_of(artifact: Artifact, target: str, view: str | None, name: str) -> 
     from edgetune.workflows.report.report import Found, page_of
 
     if not is_page(target):
-        return choose_view(artifact.header.kind, view).draw(artifact)
+        return choose_view(artifact.header.kind, view)(artifact)
     if view is not None:
         raise InputError("a page shows everything, and --view chooses between figures", "leave it out")
     return page_of([Found(name, artifact)]).data()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from edgetune.processes.streams import Surviving, write
-from edgetune.stages.profiling.point_state import Cooling
+from edgetune.stages.profiling.point_state import COOLING
 from edgetune.units import format_duration, format_si
 from edgetune.visible import cut_in_middle, visible
 from edgetune.workflows.reporting import OnAdvance, OnProgress, Reporter, SimulationLabel
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from edgetune.artifacts.profile import ProfileRow
-    from edgetune.stages.profiling.point_state import PointState
     from edgetune.stages.profiling.sweep import SweepProgress
 
 
@@ -87,33 +86,22 @@ def _shown(*columns: Any) -> Iterator[Any]:
             _open.remove(bar)
 
 
-def show_point(state: PointState) -> None:
+def show_point(state: str) -> None:
     """Show the state of a point below the last bar, if there is one."""
     if _open:
-        _open[-1].point = str(state)
+        _open[-1].point = state
 
 
 @contextmanager
 def _bar(lines: SweepReporter) -> Iterator[OnProgress]:
-    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn
-    from rich.text import Text
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-    class Left(ProgressColumn):
-        """Counts down between points, which may be minutes apart."""
-
-        def render(self, task: Task) -> Text:
-            now_s = time.monotonic()
-            return Text(time_left(task.fields["eta_s"], now_s - task.fields["told_s"], now_s - start_s))
-
-    start_s = time.monotonic()
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), Left())
-    with _shown(*columns) as bar:
-        task = bar.add_task("measuring", total=None, eta_s=None, told_s=start_s)
+    with _shown(TextColumn("measuring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as bar:
+        task = bar.add_task("", total=None)
 
         def show(progress: SweepProgress) -> None:
             if progress.state is None:
-                bar.update(task, completed=progress.done, total=progress.total, eta_s=progress.eta_s,
-                           told_s=time.monotonic())  # fmt: skip
+                bar.update(task, completed=progress.done, total=progress.total)
             else:
                 show_point(progress.state)
             lines.report(progress)
@@ -176,15 +164,6 @@ def passed(passed_s: float, duration_s: float | None) -> str:
     return f"{format_duration(round(passed_s))} of {format_duration(round(duration_s))}"
 
 
-def time_left(eta_s: float | None, since_s: float, elapsed_s: float) -> str:
-    """Describe the time left of a forecast of ``eta_s`` made ``since_s`` ago, without one the elapsed time, s."""
-    if eta_s is None:
-        return f"{format_duration(round(elapsed_s))} so far"
-    if eta_s - since_s < 0.5:
-        return "" if eta_s == 0 else "longer than expected"
-    return f"about {format_duration(round(eta_s - since_s))} left"
-
-
 @dataclass(slots=True)
 class SweepReporter:
     """Reports resumed and failed points and, with --verbose, every point and every wait for the device to cool.
@@ -200,10 +179,10 @@ class SweepReporter:
     def report(self, progress: SweepProgress) -> None:
         """Report one step of a sweep."""
         row, state, waited = progress.row, progress.state, self._cooling
-        self._cooling = isinstance(state, Cooling)
+        self._cooling = state is not None and state.startswith(COOLING)
         if state is not None:
             if self._cooling and not waited:
-                self.reporter.detail(str(state))
+                self.reporter.detail(state)
         elif row is None:
             if progress.resumed:
                 points = f"{progress.resumed} of {progress.total} points are done"

@@ -8,16 +8,12 @@ import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import Any, Literal, TextIO
 
 from edgetune.processes.streams import stdout_is_pipe, write
 from edgetune.visible import cut_in_middle, one_line, visible, visible_in_json
 from edgetune.workflows.reporting import OnAdvance, OnProgress, Reporter, SimulationLabel, Stdout
-
-if TYPE_CHECKING:
-    from edgetune.stages.profiling.point_state import PointState
 
 SIMULATED = "SIMULATED: these figures come from a model, not from a device."
 
@@ -124,7 +120,7 @@ class Screen(Reporter):
 
         return simple_bar(self, what, total)
 
-    def point(self, state: PointState) -> None:
+    def point(self, state: str) -> None:
         """Show the state of a point below the open bar."""
         from edgetune.cli.progress import show_point
 
@@ -177,26 +173,14 @@ def _json(data: Any, *, indent: int | None = None) -> str:
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, stream: TextIO | None = None) -> None:
     """Print an aligned table; columns whose name ends in ``>`` are aligned to the right.
 
-    On a terminal, long cells fold, and a last column that would become too narrow goes below its row. In a pipe, every
-    row is one line.
+    On a terminal, long cells fold. In a pipe, every row is one line.
     """
     out = sys.stdout if stream is None else stream
     names = [visible(name) for name in columns]
-    cells = [list(map(_cell, row)) for row in rows]
-    hung = _hang(names, cells, terminal_width()) if out.isatty() else None
-    if hung is None:
-        _write(_lines(names, cells, out), out)
-        return
-    lines = iter(_lines(names[:-1], [row[:-1] for row in hung], out))
-    _write([next(lines)], out)
-    for row in hung:
-        below = [row[-1]] if row[-1] else []
-        _write([*islice(lines, len(row[0].splitlines())), *below], out)
-    _write([*lines], out)
-
-
-def _cell(cell: object) -> str:
-    return "-" if cell is None else cut_in_middle(visible(str(cell)), _LONGEST_CELL)
+    cells = [
+        ["-" if cell is None else cut_in_middle(visible(str(cell)), _LONGEST_CELL) for cell in row] for row in rows
+    ]
+    _write(_lines(names, cells, out), out)
 
 
 def page(markdown: str) -> None:
@@ -245,35 +229,6 @@ def _show_by_pager(text: str) -> None:
             code = subprocess.run(pager, shell=True, input=data, env=variables, check=False).returncode
     if code in _NOT_STARTED:
         write(text, sys.stdout)
-
-
-_FOLDS = 3
-"""The most lines of a folded last cell; a longer one goes below its row."""
-
-
-def _hang(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[list[str]] | None:
-    """Fold the first column, and the last one to be printed below each row; return ``None`` if the table fits."""
-    import textwrap
-
-    from rich.cells import cell_len
-    from rich.console import Console
-    from rich.text import Text
-
-    names = [name.removesuffix(">") for name in columns]
-    widest = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
-    limits = width - sum(widest[:-1]) - 2 * (len(columns) - 1)
-    first = widest[0] + min(limits, 0)
-    if columns[-1].endswith(">") or limits * _FOLDS >= widest[-1] or first < max(widest[0] / _FOLDS, 1):
-        return None
-    ruler = Console(width=width)
-    return [
-        [
-            "\n".join(line.plain.rstrip() for line in Text(row[0]).wrap(ruler, first)) or " ",
-            *row[1:-1],
-            textwrap.fill(row[-1], width - 1, initial_indent=" " * 6, subsequent_indent=" " * 6),
-        ]
-        for row in cells
-    ]
 
 
 def _widths(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> Sequence[int | None]:

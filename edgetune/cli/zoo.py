@@ -22,12 +22,6 @@ def zoo(terminal: AnswerTerminal) -> None:
 
     Any command that takes a model takes zoo:NAME.
     """
-    list_networks(terminal)
-
-
-@command(app, "list")
-def list_networks(terminal: AnswerTerminal) -> None:
-    """List the networks, as edgetune zoo alone does."""
     from edgetune.cli.screen import answer, table
     from edgetune.workloads.zoo import NETWORKS
 

@@ -1,6 +1,6 @@
 """One workflow per command: a workflow joins devices, workloads and stages, and returns an artifact.
 
-    cli/profile.py      parse: the fields of ProfileCommandOptions are the options; print: cli/profile_report.py
+    cli/profile.py      parse: the fields of ProfileCommandOptions are the options; print the plan or the sections
         v
     workflows/profile/profile.py    profile(opts, reporter) -> the table, and where it was written
         v                           plan_profile(opts, reporter) -> what --dry-run prints
@@ -18,7 +18,7 @@ Each command has
 
 The files beside these folders are what several workflows share: option types (``options``) and their parsing
 (``parse_options``, ``device_option``), outputs (``output``, ``kept_rows``), notes and progress (``reporting``,
-``load_warning``), signals (``stopping``) and figures (``figures``).
+signals (``stopping``) and figures (``figures``).
 
 To add an option, add a field. The Python interface (``edgetune.profile(...)``) takes the same fields by name, as words
 with units or as numbers in base SI units.

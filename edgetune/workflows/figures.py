@@ -4,8 +4,8 @@ A row is a function of an artifact. If the function takes ``engine`` or ``policy
 ``from_s`` and ``to_s``, ``--view`` may name a time range: ``gantt:masa@2s-5s``.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -36,29 +36,20 @@ FIGURES: Registry[Callable[..., Any]] = Registry(
 """The first view of a kind is what is drawn without ``--view``."""
 
 
-@dataclass(frozen=True, slots=True)
-class FigureView:
-    """A figure of an artifact.
+def draw_view(view: str, artifact: Artifact, **part: Any) -> Figure:
+    """Return a figure of an artifact.
 
     Args:
-        kind: Of the artifact.
-        name: Of the figure.
-        part: The part of the artifact to show: ``engine`` or ``policy``, ``from_s`` and ``to_s``; empty shows all.
+        view: A name in ``FIGURES``.
+        artifact: Of its kind.
+        part: The part of the artifact to show: ``engine`` or ``policy``, ``from_s`` and ``to_s``; none shows all.
+
+    Raises:
+        InputError: There is nothing to draw, or the artifact has no such part.
+        DeviceError: matplotlib is missing.
     """
-
-    kind: str
-    name: str
-    part: Mapping[str, Any] = field(default_factory=dict)
-
-    def draw(self, artifact: Artifact) -> Figure:
-        """Return the figure.
-
-        Raises:
-            InputError: There is nothing to draw, or the artifact has no such part.
-            DeviceError: matplotlib is missing.
-        """
-        figure: Figure = FIGURES[f"{self.kind}.{self.name}"](artifact, **self.part)
-        return figure
+    figure: Figure = FIGURES[view](artifact, **part)
+    return figure
 
 
 def views_of(kind: str) -> list[str]:
@@ -66,8 +57,8 @@ def views_of(kind: str) -> list[str]:
     return [name.partition(".")[2] for name in FIGURES if name.startswith(f"{kind}.")]
 
 
-def choose_view(kind: str, words: str | None = None) -> FigureView:
-    """Return the figure that ``--view`` names.
+def choose_view(kind: str, words: str | None = None) -> "partial[Figure]":
+    """Return the function of an artifact that draws the figure that ``--view`` names.
 
     Args:
         kind: Of the artifact.
@@ -80,7 +71,7 @@ def choose_view(kind: str, words: str | None = None) -> FigureView:
     if not views:
         raise InputError(f"a file of kind {kind} has no figure", "leave out --plot")
     if words is None:
-        return FigureView(kind, views[0])
+        return partial(draw_view, f"{kind}.{views[0]}")
     chosen, at, times = words.partition("@")
     word, _, name = chosen.partition(":")
     if word not in views:
@@ -90,11 +81,13 @@ def choose_view(kind: str, words: str | None = None) -> FigureView:
     if (name and named is None) or (at and "from_s" not in taken):
         raise InputError(f"--view: the figure {word} shows everything, and has no part {words[len(word) :]!r}",
                          f"write --view {word}")  # fmt: skip
-    part = {named: name} if named is not None and name else {}
-    return FigureView(kind, word, part | (_times(times) if at else {}))
+    part: dict[str, Any] = {named: name} if named is not None and name else {}
+    if at:
+        part |= _times(times)
+    return partial(draw_view, f"{kind}.{word}", **part)
 
 
-def check_plot(plot: str | None, view: str | None, kind: str) -> FigureView | None:
+def check_plot(plot: str | None, view: str | None, kind: str) -> "partial[Figure] | None":
     """Check before a run that the requested figure or page can be drawn; return the figure, if it is one.
 
     Args:

@@ -151,7 +151,7 @@ def profile_options(opts: PointOptions) -> ProfileOptions:
         InputError: a value cannot be used.
     """
     sweep = opts if isinstance(opts, MeasuringOptions) else MeasuringOptions()
-    cool_to = opts.cool_to
+    cool_to, gaps = opts.cool_to, () if sweep.idle_gap is None else sweep.idle_gap.split(",")
     return ProfileOptions(
         target_ci=parse_share(sweep.target_ci, what="--target-ci"),
         minibatches=sweep.minibatches,
@@ -162,7 +162,7 @@ def profile_options(opts: PointOptions) -> ProfileOptions:
         fan=None if sweep.fan is None else choose(sweep.fan, ["max"], what="--fan"),
         interleave_repeats=sweep.interleave_repeats or 1,
         soak_s=None if sweep.soak is None else parse_time_s(sweep.soak, what="--soak"),
-        idle_gaps_s=_idle_gaps_s(sweep.idle_gap),
+        idle_gaps_s=tuple(parse_time_s(word, what="--idle-gap") for word in gaps),
         step_pattern=_step_pattern(opts.step_pattern),
         steps=opts.steps,
         start=opts.start,
@@ -190,15 +190,6 @@ def _step_pattern(text: str | None) -> str | None:
     if everything:
         raise InputError(f"--step-pattern {text!r} matches every line", "e.g. 'step +[0-9]+'")
     return text
-
-
-def _idle_gaps_s(text: str | None) -> tuple[float, ...]:
-    """Return the gaps of ``1s,10s``, s.
-
-    Raises:
-        InputError: one is not a time above zero.
-    """
-    return () if text is None else tuple(parse_time_s(word, what="--idle-gap") for word in text.split(","))
 
 
 _EXAMPLE = "e.g. --batch-axis x=1, or --batch-axis none"

@@ -19,7 +19,7 @@ from edgetune.processes.streams import leave_lost_terminal
 
 if TYPE_CHECKING:
     from edgetune.artifacts.header import DataWarning
-    from edgetune.stages.profiling.point_state import OnState, PointState
+    from edgetune.stages.profiling.point_state import OnState
     from edgetune.stages.profiling.sweep import SweepProgress
 
 OnProgress = Callable[["SweepProgress"], None]
@@ -82,12 +82,12 @@ class Reporter:
         del what, total
         return _unwatched()
 
-    def point(self, state: PointState) -> None:
+    def point(self, state: str) -> None:
         """Show the state of the point that is measured, while a bar is shown."""
 
     @property
     def points(self) -> OnState | None:
-        """``point`` if somebody looks, for ``open_profiler``: without, sampling need not report anything."""
+        """``point`` if somebody looks, for ``Profiler``: without, sampling need not report anything."""
         return self.point if self.watched and not self.quiet else None
 
     def timing(self, what: str, duration_s: float | None) -> AbstractContextManager[None]:

@@ -16,10 +16,9 @@ from edgetune.artifacts.columns import PositiveFloat, Share
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.io import read, read_any, upgrade
 from edgetune.artifacts.kinds import ENDINGS, KINDS, TABLE, Kind, class_of, current_version
-from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.origin import command_runs, running_command
-from edgetune.artifacts.profile import Profile, ProfileRow
-from edgetune.errors import DeviceError, InputError
+from edgetune.artifacts.profile import Profile
+from edgetune.errors import InputError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -77,13 +76,6 @@ def test_what_a_notebook_shows_is_escaped():
     assert "<script>" not in hostile._repr_html_()
 
 
-def test_without_pandas_the_remedy_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(DeviceError) as caught:
-        golden("profile").to_pandas()
-    assert "pip install pandas" in caught.value.hint
-
-
 @dataclass(frozen=True, slots=True)
 class MoodRow:
     mood: str
@@ -117,25 +109,6 @@ def test_a_kind_is_a_module_and_a_row(monkeypatch, tmp_path):
     assert "between 0 and 1" in caught.value.hint
     with pytest.raises(InputError, match="row 1: duration_s is -1"):
         read(Mood, str(Mood(made.header, (MoodRow("calm", 1, -1.0),)).save(tmp_path / "negative.parquet")))
-
-
-def test_a_mode_is_built_from_its_knobs_with_native_types():
-    mode = Mode.of({"cpu_cores": 8.0, "mem_mhz": 2133})
-    assert mode == Mode(cpu_cores=8, mem_mhz=2133.0)
-    assert type(mode.cpu_cores) is int
-    assert Mode.of(mode.knobs()) == mode
-
-
-def test_a_mode_reads_as_a_person_would_say_it():
-    assert str(Mode(cpu_cores=4, gpu_mhz=1300.5)) == "4 cores, GPU 1300.5 MHz"
-    assert str(Mode(cpu_mhz=1344, mem_mhz=665.6, power_limit_w=150)) == "CPU 1344 MHz, memory 665.6 MHz, limit 150 W"
-    assert str(Mode()) == "as found"
-
-
-def test_a_profile_row_knows_its_mode_and_point():
-    row = ProfileRow("resnet18", "train", 16, 0.06, cpu_cores=12, gpu_mhz=1300.5)
-    assert row.mode == Mode(cpu_cores=12, gpu_mhz=1300.5)
-    assert str(row.point) == "resnet18 train batch 16 [12 cores, GPU 1300.5 MHz]"
 
 
 def test_a_header_records_the_command_that_runs_and_a_python_program_has_none():

@@ -86,14 +86,6 @@ def test_sizes_that_mostly_missed_are_absent_and_failed_runs_tell_nothing() -> N
     }
 
 
-def test_target_that_nothing_reaches() -> None:
-    with pytest.raises(InputError) as caught:
-        epochs_of(table(run(8, None, accuracy=0.71), run(16, None, accuracy=0.65)), name="c.parquet")
-    assert "c.parquet: at no batch size" in caught.value.message
-    assert "best accuracy seen is 0.71" in caught.value.message
-    assert "--max-epochs" in caught.value.hint
-
-
 @pytest.mark.parametrize("what", ["dataset", "target_accuracy", "optimizer"])
 def test_runs_of_several_tasks_are_not_averaged(what: str) -> None:
     values = {"dataset": ("a", "b"), "target_accuracy": (0.8, 0.9), "optimizer": ("adam", "adamw")}[what]

@@ -46,24 +46,6 @@ net,infer,4,"900,500","60,000.0","10,250"
 net,infer,1,900.5,20.25,9.5
 net,infer,4,900.5,60,10.25
 """,
-    "one column per batch size": """model,task,gpu_mhz,latency_ms_b1,latency_ms_b4,power_w_b1,power_w_b4
-net,infer,900.5,20.25,60,9.5,10.25
-""",
-    "one column per batch size, the size first": """model,task,gpu_mhz,bs1_time_us,bs4_time_us,bs1_power_w,bs4_power_w
-net,infer,900.5,20250,60000,9.5,10.25
-""",
-    "one row per figure": """model,task,batch,gpu_mhz,metric,value
-net,infer,1,900.5,latency_ms,20.25
-net,infer,1,900.5,power_w,9.5
-net,infer,4,900.5,latency_ms,60
-net,infer,4,900.5,power_w,10.25
-""",
-    "one row per figure, its unit beside it": """model,task,batch,gpu_mhz,Variable,Unit,Value
-net,infer,1,900.5,Latency,ms,20.25
-net,infer,4,900.5,Latency,ms,60
-net,infer,1,900.5,Power,mW,9500
-net,infer,4,900.5,Power,mW,10250
-""",
     "the task called mode": """model,mode,batch,gpu_mhz,latency_ms,power_w
 net,inference,1,900.5,20.25,9.5
 net,inference,4,900.5,60,10.25
@@ -75,16 +57,6 @@ net,inference,4,900.5,60,10.25
 }
 
 REFUSED: dict[str, tuple[str, str, str]] = {
-    "one column per batch size, of what?": (
-        "model,task,gpu_mhz,1,4\nnet,infer,900,20,60\n",
-        "t.csv seems to have a column per batch size (1, 4), but not of which quantity in which unit",
-        "latency_ms_b1",
-    ),
-    "one column per batch size, without a unit": (
-        "model,task,gpu_mhz,latency_b1,latency_b4\nnet,infer,900,20,60\n",
-        "t.csv seems to have a column per batch size (latency_b1, latency_b4), but not of which quantity in which unit",
-        "latency_ms_b1",
-    ),
     "a comma that may be either": (
         'workload,task,batch_size,gpu_mhz,latency_us\nnet,infer,1,900,"20,250"\n',
         "t.csv: latency_us is 20,250: the comma may be a decimal one or one between thousands",
@@ -99,11 +71,6 @@ REFUSED: dict[str, tuple[str, str, str]] = {
         "workload,task,batch_size,gpu_mhz,latency_ms,time_us\nnet,infer,1,900,20,20000\n",
         "t.csv: latency_ms and time_us could each be minibatch_s",
         "--column latency_ms=minibatch_s",
-    ),
-    "a figure twice": (
-        "model,task,batch,gpu_mhz,metric,value\nnet,infer,1,9e2,latency_ms,20\nnet,infer,1,9e2,latency_ms,21\n",
-        "t.csv, row 2: latency_ms is there twice for the same model, task, batch, gpu_mhz",
-        "a column run",
     ),
     "no names of columns": (
         "net,infer,1,900,20\nnet,infer,4,900,60\n",
@@ -157,22 +124,6 @@ def test_parquet_as_pandas_writes_it_is_read() -> None:
     assert (
         caution.advice == "read model as workload, batch as batch_size, latency_ms as minibatch_s, power_mw as power_w"
     )
-
-
-def test_wide_and_long_parquet_are_read() -> None:
-    base = {"model": ["net"], "task": ["infer"], "gpu_mhz": [900.5]}
-    wide = {**base, "latency_ms_b1": [20.25], "latency_ms_b4": [60.0], "power_w_b1": [9.5], "power_w_b4": [10.25]}
-    assert _rows(_parquet(wide)) == TWO
-    long = {
-        "model": ["net"] * 4, "task": ["infer"] * 4, "gpu_mhz": [900.5] * 4, "batch": [1, 1, 4, 4],
-        "metric": ["latency_ms", "power_w"] * 2, "value": [20.25, 9.5, 60.0, 10.25],
-    }  # fmt: skip
-    assert _rows(_parquet(long)) == TWO
-
-
-def test_a_batch_size_that_was_not_measured_is_no_row() -> None:
-    text = "model,task,gpu_mhz,latency_ms_b1,latency_ms_b4\nnet,infer,900,20,60\nnet,infer,300,80,\n"
-    assert [(row.gpu_mhz, row.batch_size) for row in _rows(text)] == [(900, 1), (300, 1), (900, 4)]
 
 
 NAMED = "workload,task,batch_size,{knob},minibatch_s,power_w\nnet,infer,1,{0},0.02,9\nnet,infer,1,{1},0.011,17\n"
@@ -244,6 +195,6 @@ def test_what_cannot_be_said_of_a_column_is_refused(said: dict[str, str], messag
 
 
 def test_columns_of_edgetunes_own_files_are_not_renamed() -> None:
-    profile = io.from_bytes(READ["one row per figure"].encode(), kind="profile", name="t")  # type: ignore[union-attr]
+    profile = io.from_bytes(READ["the task called mode"].encode(), kind="profile", name="t")  # type: ignore[union-attr]
     with pytest.raises(InputError, match="was written by edgetune"):
         _rows(profile.to_bytes(), {"gpu_mhz": "cpu_mhz"})

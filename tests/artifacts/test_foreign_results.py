@@ -99,11 +99,6 @@ def test_trtexec_is_one_row_of_latencies(tmp_path: Path) -> None:
     assert row.times_s == (0.0051, 0.0053, 0.0052)
 
 
-def test_what_a_file_does_not_state_can_be_stated(tmp_path: Path) -> None:
-    (row,) = rows_in(tmp_path, trtexec(5.1), workload="resnet18", batch_size="8", power_mode="30W")
-    assert (row.workload, row.batch_size, row.power_mode) == ("resnet18", 8, "30W")
-
-
 def test_llama_bench_names_its_tests(tmp_path: Path) -> None:
     tests = [llama_bench(), llama_bench(n_prompt=0, n_gen=128, n_depth=512), llama_bench(n_gen=16)]
     rows = rows_in(tmp_path, tests)

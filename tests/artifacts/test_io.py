@@ -97,12 +97,6 @@ def test_what_is_no_file_of_ours_is_refused(data: bytes, words: str, kind: str) 
     assert words in _refused(data, kind)
 
 
-def test_a_network_is_refused_with_the_command_that_reads_it() -> None:
-    with pytest.raises(InputError) as refused:
-        io.sniff(bytes(range(256)), name="net.onnx")
-    assert "edgetune roofline ops net.onnx" in refused.value.hint
-
-
 def test_every_truncation_of_a_profile_is_refused() -> None:
     data = Profile(_HEADER, (_ROW,)).to_bytes()
     for length in range(1, len(data) - 1, 97):
@@ -171,8 +165,3 @@ def test_a_missing_file_suggests_its_neighbour(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist") as caught:
         io.read_profile(str(tmp_path / "hots.parquet"))
     assert caught.value.hint == f"did you mean {tmp_path / 'host.parquet'}?"
-
-
-def test_a_name_no_file_can_have_is_refused() -> None:
-    with pytest.raises(InputError, match="cannot be read"):
-        io.read_profile("a\0b")

@@ -36,37 +36,6 @@ def test_the_ledger_is_complete_and_names_its_operators():
     ]
 
 
-def test_backward_rows_are_no_further_nodes():
-    training = table(*SMALL.rows, row("c1/grad", "Conv", phase="backward", macs=200), task="train")
-    assert [entry.nodes for entry in ledger(training)] == [3, 1, 1]
-
-
-def test_a_table_without_rows_has_an_empty_ledger():
-    assert [entry.share for entry in ledger(table())] == [0, 0, 0]
-    assert totals(table()).intensity is None
-
-
-def test_totals_and_intensity():
-    whole = totals(SMALL)
-    assert (whole.rows, whole.macs, whole.flops, whole.bytes_moved, whole.weight_bytes) == (5, 160, 330, 110, 14)
-    assert whole.intensity == pytest.approx(3.0)
-
-
-def test_by_operator_most_work_first():
-    assert [(cost.name, cost.rows, cost.macs) for cost in grouped(SMALL, "op")] == [
-        ("Conv", 3, 160), ("Flatten", 1, 0), ("Mystery", 1, 0),
-    ]  # fmt: skip
-    assert [(cost.name, cost.macs) for cost in grouped(SMALL, "class")][:2] == [("conv", 150), ("depthwise", 10)]
-    assert [cost.name for cost in grouped(SMALL, "node")] == ["c1", "c2", "d1", "f", "x"]
-
-
-def test_phases_are_distinguished():
-    training = table(row("c", "Conv", macs=1), row("c/grad", "Conv", phase="backward", macs=2), task="train")
-    assert [(cost.name, cost.phase, cost.macs) for cost in grouped(training, "op")] == [
-        ("Conv", "backward", 2), ("Conv", "forward", 1),
-    ]  # fmt: skip
-
-
 COUNTS = st.integers(0, 10**15)
 ROWS = st.builds(
     row,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.artifacts import output_file
+from edgetune.artifacts import file_operations, output_file
 from edgetune.artifacts.files import write_atomically, writing
 from edgetune.cli.screen import report_moved
 from edgetune.errors import InputError
@@ -23,15 +23,6 @@ def command():
 
 def listed(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and not path.is_symlink()}
-
-
-def test_a_link_at_the_old_predictable_name_leads_nowhere(tmp_path):
-    victim = tmp_path / "shadow"
-    victim.write_bytes(b"secret")
-    (tmp_path / ".out.parquet.partial").symlink_to(victim)
-    write_atomically(b"new", tmp_path / "out.parquet")
-    assert victim.read_bytes() == b"secret"
-    assert (tmp_path / "out.parquet").read_bytes() == b"new"
 
 
 def test_a_link_that_appears_meanwhile_is_not_followed(tmp_path):
@@ -130,6 +121,29 @@ def test_a_name_without_ending_gets_a_number(tmp_path):
         Target(tmp_path / name).check()
         (tmp_path / name).write_bytes(b"of another run")
         assert write_atomically(b"mine", tmp_path / name) == tmp_path / free
+
+
+def test_an_interrupt_removes_the_partial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(file_operations, "sync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(b"new", tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be written") as caught:
+        write_atomically(b"new", tmp_path / "nowhere" / "a")
+    assert "folder does not exist" in caught.value.hint
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_device_is_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        write_atomically(b"new", "/dev/full")
+    assert "disk is full" in caught.value.hint
 
 
 OTHER = 12345

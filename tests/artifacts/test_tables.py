@@ -1,7 +1,7 @@
 """Tables read back as they were written, whatever is in them; what cannot have happened is refused by row."""
 
 import math
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,19 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.artifacts import io
-from edgetune.artifacts.columns import Column, columns_of, unit_of
+from edgetune.artifacts.columns import Column, columns_of
 from edgetune.artifacts.evaluation import PROBLEM_COLUMNS, RUN_COLUMNS, Evaluation, EvaluationRow, EvaluationRun
 from edgetune.artifacts.events import Events
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.kernel_timeline import KernelTimelineRow
 from edgetune.artifacts.kinds import class_of
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
-from edgetune.artifacts.ops import OpRow, OpsTable
-from edgetune.artifacts.profile import REQUIRED_COLUMNS, ProfileRow
+from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.run import RunRow
 from edgetune.artifacts.timeline import TimelineRow
-from edgetune.artifacts.trace import TraceRow
-from edgetune.artifacts.yaml_document import plain
 from edgetune.errors import InputError
 
 _text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)
@@ -130,41 +128,7 @@ def test_what_cannot_have_happened_is_refused_by_row(kind: str, bad: Any, words:
     assert words in caught.value.message
 
 
-def test_another_kind_says_what_it_is() -> None:
-    with pytest.raises(InputError, match="it is a run, not a trace"):
-        io.from_bytes(table_of("run", ()).to_bytes(), kind="trace", name="it")
-
-
 # Columns
-
-
-@pytest.mark.parametrize(
-    ("name", "unit"),
-    [
-        ("times_s", "s"), ("throughput_per_s", "1/s"), ("power_w", "W"), ("gpu_mhz", "MHz"), ("bytes_read", "byte"),
-        ("temp_max_c", "degC"), ("macs", "MAC"), ("flops_other", "FLOP"), ("workload", None), ("kernels", None),
-    ],
-)  # fmt: skip
-def test_the_unit_is_in_the_name(name: str, unit: str | None) -> None:
-    assert unit_of(name) == unit
-
-
-def test_a_column_is_what_its_field_says() -> None:
-    by_name = {column.name: column for row in (ProfileRow, TraceRow, OpRow) for column in columns_of(row)}
-    assert tuple(column.name for column in columns_of(ProfileRow) if column.required) == REQUIRED_COLUMNS
-    assert by_name["task"] == Column("task", "text", False, MISSING, ("infer", "train"), None)
-    assert by_name["times_s"] == Column("times_s", "numbers", True, None, (), "s")
-    assert (by_name["power_trace"].storage, by_name["inputs"].storage) == ("samples", "texts")
-
-    @dataclass(frozen=True)
-    class Odd:
-        shape: dict[str, int]
-
-    Odd.__annotations__["shape"] = dict[str, int]
-    with pytest.raises(TypeError, match="no column can store shape"):
-        columns_of(Odd)
-    with pytest.raises(TypeError, match="cannot be stored in an artifact: object"):
-        plain({"a": [object()]})
 
 
 def test_units_stand_in_the_field_metadata() -> None:
@@ -251,13 +215,6 @@ def test_costs_by_hand_are_a_chain_of_layers_for_each_network() -> None:
     branches = enumerate(["", "0", "0", "1 2"])
     found = costs(f"{_HEAD},after", *(f"a,l{i},other,0,1,0,1,{after}" for i, after in branches))
     assert [row.after for row in found.rows] == [(), (0,), (0,), (1, 2)]
-
-
-def test_costs_of_ours_come_back() -> None:
-    first = LayerCostRow("a", "conv1", "conv", 1, 2, 0.5, 0.25, 0, (), execute_samples_s=(0.3, 0.25))
-    last = LayerCostRow("a", "fc", "fc", 1, 2, None, None, 1, (0,), status="failed", reason="killed")
-    made = LayerCosts(Header.new("layer_costs", 1), (first, last))
-    assert io.from_bytes(made.to_bytes(), kind="layer_costs", name="x") == made
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ from edgetune.cli.app import COMMANDS
 from edgetune.devices.cpu import usable_cpus
 from edgetune.devices.host import open_host
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.profiler import open_profiler
+from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stats import summarise
 from edgetune.workloads import zoo
 from edgetune.workloads.resolve import resolve
@@ -177,7 +177,7 @@ def compare_points(path: Path, batch_size: int, rounds: int) -> None:
     for _ in range(rounds):
         with (
             contextlib.closing(BareLoop(path, batch_size)) as loop,
-            open_profiler(device, workload, "infer", ProfileOptions(minibatches=TURN)) as profiler,
+            Profiler(device, workload, "infer", ProfileOptions(minibatches=TURN)) as profiler,
         ):
             loop.run(TURN)  # warm-up; edgetune finds its own
             for _ in range(TURNS):
@@ -190,7 +190,7 @@ def compare_points(path: Path, batch_size: int, rounds: int) -> None:
                     f"  bare {bare_s * 1e3:8.3f} ms   edgetune {ours.median * 1e3:8.3f} ms   ratio {ratios[-1]:.4f}"
                     f"   overhead {overheads[-1]:.2%}   interval of {TURN}: ±{ours.half_width:.2%}"
                 )
-    with open_profiler(device, workload, "infer", ProfileOptions()) as profiler:
+    with Profiler(device, workload, "infer", ProfileOptions()) as profiler:
         rows = [profiler.measure(point) for _ in range(rounds)]
     taken = [f"{row.minibatches}+{row.warmups}" for row in rows]
     typical = statistics.median((row.minibatches or 0) + (row.warmups or 0) for row in rows)

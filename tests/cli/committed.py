@@ -31,9 +31,13 @@ _BLOCK = re.compile(r"^```(console|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LONG_NUMBER = re.compile(r"\d+\.\d{4,}")
 
 
+PROGRAMS: list[str] = []
+"""Folders of programs that come first; see ``warm``."""
+
+
 def environment(folder: Path) -> dict[str, str]:
     """Return the variables of a user in ``folder``."""
-    paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    paths = os.pathsep.join([*PROGRAMS, str(Path(sys.executable).parent), os.environ["PATH"]])
     return {"PATH": paths, "XDG_STATE_HOME": str(folder / ".state"), "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
 
 

@@ -10,6 +10,7 @@ from committed import (
     EXAMPLES,
     FIGURES,
     PICTURE,
+    PROGRAMS,
     README,
     blocks,
     commands,
@@ -20,8 +21,19 @@ from committed import (
     story,
     unlike,
 )
+from warm import warm_edgetune
 
 from edgetune import manual
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm(tmp_path_factory):
+    """Have the shells find a program that need not import its libraries for each command."""
+    with warm_edgetune(tmp_path_factory.mktemp("w")) as folder:
+        PROGRAMS.append(str(folder))
+        yield
+        PROGRAMS.remove(str(folder))
+
 
 MATPLOTLIB = tuple(map(int, version("matplotlib").split(".")[:2]))
 

@@ -3,9 +3,7 @@
 import json
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated
 
 import pytest
 from hints import commands
@@ -13,7 +11,6 @@ from hints import commands
 from edgetune.cli.app import COMMANDS
 from edgetune.cli.main import run
 from edgetune.cli.schedule_kernels import app as kernels
-from edgetune.workflows.options import Option, options_class
 
 HEAVY = (
     "torch", "onnx", "onnxruntime", "pyarrow", "numpy", "scipy", "pydantic", "rich", "yaml", "psutil",
@@ -123,39 +120,3 @@ def test_only_the_subcommand_that_is_asked_for_is_built(monkeypatch, capsys):
     assert run(("schedule", "kernels", "--help")) == 0
     assert "shrink     Keep the pieces of a kernel" in capsys.readouterr().out
     assert built == []
-
-
-def test_an_options_class_is_a_frozen_dataclass_as_any_other():
-    mass, height = Annotated[str, Option("How heavy.")], Annotated[int, Option("How high.")]
-
-    def declare(decorate):
-        @decorate
-        class Base:
-            mass: mass = field(kw_only=False)
-            height: height = 1
-
-        @decorate
-        class Derived(Base):
-            height: height = 2
-            width: height
-
-        return Base, Derived
-
-    (base, derived), (plain_base, plain) = declare(options_class), declare(dataclass(frozen=True, kw_only=True))
-    assert [each.name for each in fields(derived)] == [each.name for each in fields(plain)]
-    made = derived("2kg", width=3)
-    assert repr(made) == repr(plain("2kg", width=3))
-    assert (made, hash(made)) == (derived("2kg", height=2, width=3), hash(derived("2kg", width=3)))
-    assert replace(made, height=4) != made != base("2kg")
-    assert repr(base(mass="2kg")) == repr(plain_base("2kg"))
-    with pytest.raises(FrozenInstanceError):
-        made.height = 5
-    for wrong in ({}, {"mass": "1kg"}, {"mass": "1kg", "width": 1, "depth": 1}):
-        with pytest.raises(TypeError):
-            derived(**wrong)
-
-    @options_class
-    class Late(derived):
-        depth: height = 6
-
-    assert Late("2kg", width=3) == Late(mass="2kg", height=2, width=3, depth=6) != made

@@ -21,13 +21,6 @@ def test_every_page_is_a_topic_and_every_topic_a_page():
     assert {path.stem for path in FOLDER.glob("*.md")} == set(manual.TOPICS)
 
 
-def test_the_topics_are_listed(edgetune):
-    out = edgetune("help").out
-    for topic, line in manual.TOPICS.items():
-        assert topic in out
-        assert line in out
-
-
 @pytest.mark.parametrize("topic", manual.TOPICS)
 def test_a_pipe_gets_the_page_as_it_is_written(edgetune, topic):
     assert edgetune("help", topic).out == manual.page(topic)
@@ -71,18 +64,6 @@ def test_a_pager_that_ends_early_and_ctrl_c_in_it_are_no_failure(tmp_path):
     terminal.type(b"\x03")
     assert b"the pager heard" in terminal.read_until(None)
     assert terminal.process.wait(60) == 0
-
-
-def test_an_unknown_topic_names_the_known_ones(edgetune):
-    done = edgetune("help", "securty")
-    assert done.code == 2
-    assert "did you mean security?" in done.err
-
-
-def test_the_help_of_a_command_is_named(edgetune):
-    done = edgetune("help", "profile")
-    assert done.code == 2
-    assert "edgetune profile --help" in done.err
 
 
 def test_a_page_lists_every_limit_as_it_is():

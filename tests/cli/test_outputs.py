@@ -264,27 +264,6 @@ def test_other_files_too_are_what_their_names_say(edgetune, folder, words, wrong
     assert sorted(folder.iterdir()) == before
 
 
-def test_steps_and_points_of_a_search_are_written_as_csv_and_read_again(edgetune, folder):
-    words = ("search", "table.csv", "--power-budget", "30W", "--trace", "steps.csv", "--points", "points.csv")
-    first = edgetune(*words, "-q")
-    assert first.code == 0, first.err
-    assert_is(folder / "steps.csv", "trace")
-    again = edgetune("search", "table.csv", "--power-budget", "30W", "--known", "points.csv", "-q")
-    chosen = [yaml.safe_load(ended.out)["configuration"] for ended in (first, again)]
-    assert chosen[0] == chosen[1]
-
-
-@pytest.mark.parametrize("path", sorted((Path(__file__).parents[1] / "golden").glob("*.*")), ids=lambda path: path.name)
-def test_show_exports_every_kind(edgetune, folder, path):
-    if path.suffix == ".py":
-        return
-    kind = path.name.partition("-")[0]
-    for ending in ENDINGS[kind]:
-        ended = edgetune("show", str(path), "-o", f"out{ending}")
-        assert (ended.code, ended.out) == (0, ""), ended.err
-        assert_is(folder / f"out{ending}", kind)
-
-
 # Files of others
 
 NOTES = b"day,what\n1,bought a board\n"

@@ -199,63 +199,7 @@ def test_a_signal_in_the_middle_keeps_what_was_done(edgetune, tmp_path, number, 
     assert "resuming: 1 of 1 points are done; --fresh starts over" in resumed.err
 
 
-# The largest batch size
-
-
-@pytest.mark.slow
-def test_largest_batch_within_a_budget_is_measured(edgetune, tmp_path):
-    """The network takes much memory and little time: a sample and its answer are 1 MiB each."""
-    table, network = tmp_path / "p.parquet", tmp_path / "wide.onnx"
-    graph = onnx.parser.parse_graph("wide (float[n,262144] x) => (float[n,262144] y) { y = Relu(x) }")
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), network)
-    ended = edgetune(
-        "profile", str(network), "--device", "host", "--batch-sizes", "4,max", "--memory-budget", "300MiB",
-        "--minibatches", "5", "-o", str(table),
-    )  # fmt: skip
-    assert ended.code == 0, ended.err
-    small, large = io.read_profile(str(table)).rows
-    assert small.batch_size == 4 < large.batch_size
-    assert small.memory_peak_bytes < large.memory_peak_bytes < 1.1 * (300 << 20)
-
-
 # Models and training files that cannot be used
-
-
-def save(path, *, op="Relu", domain="", shape=("batch", 4), weights=()):
-    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
-    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)]
-    node = helper.make_node(op, ["x", *(weight.name for weight in weights)], ["y"], domain=domain)
-    opsets = [helper.make_opsetid("", 17)] + ([helper.make_opsetid(domain, 1)] if domain else [])
-    graph = helper.make_graph([node], "net", inputs, outputs, initializer=list(weights))
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    path.write_bytes(model.SerializeToString())
-    return path
-
-
-def outside(location: str) -> onnx.TensorProto:
-    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
-    tensor.external_data.add(key="location", value=location)
-    return tensor
-
-
-MODELS = {
-    "weights outside the folder": {"op": "Add", "weights": [outside("../../etc/passwd")]},
-    "weights at an absolute path": {"op": "Add", "weights": [outside("/etc/passwd")]},
-    "a missing weights file": {"op": "Add", "weights": [outside("weights.bin")]},
-    "a dimension nobody fixed": {"shape": ("batch", "length")},
-}
-
-
-@pytest.mark.parametrize("device", ["host"])
-@pytest.mark.parametrize("made", MODELS.values(), ids=MODELS)
-def test_a_bad_onnx_file_is_two_lines(edgetune, tmp_path, made, device):
-    model = save(tmp_path / "net.onnx", **made)
-    target = tmp_path / "p.parquet"
-    words = ("profile", str(model), "--task", "infer", "--device", device, "-o", str(target), "--quiet")
-    ended = edgetune(*words)
-    assert_two_lines(ended, 2)
-    assert [file.name for file in tmp_path.iterdir()] == ["net.onnx"]
-    assert_two_lines(edgetune(*words, "--dry-run"), 2)
 
 
 def half_known(path):

@@ -105,11 +105,11 @@ def test_a_training_script_is_measured_as_it_is(edgetune, tmp_path, start, worke
     pytest.importorskip("torch")
     script, table = tmp_path / "train_step.py", tmp_path / "p.parquet"
     script.write_text(TRAIN.replace("START", repr(start)).replace("WORKERS", str(workers)))
-    ended = edgetune("profile", str(script), "--batch-sizes", "8,16", *QUICK, "-o", str(table))
+    ended = edgetune("profile", str(script), "--batch-sizes", "16", *QUICK, "-o", str(table))
     assert ended.code == 0, ended.err
-    small, large = rows(table)
-    assert (small.workload, small.task) == ("train_step", "train")
-    assert 0.01 < min(small.times_s) < 0.03 < min(large.times_s)
+    (row,) = rows(table)
+    assert (row.workload, row.task) == ("train_step", "train")
+    assert min(row.times_s) > 0.03  # without the option it is 8, at which a step takes 0.01
 
 
 @pytest.mark.slow
@@ -306,10 +306,10 @@ MEASURE = ("measure", "--device", "host", "--runs", "10")
 def test_one_command_after_two_dashes(edgetune):
     ended = edgetune("measure", "--device", "host", "--runs", "40", "--", "sleep", "0.02")
     assert ended.code == 0, ended.err
-    name, median, spread, *_ = ended.out.splitlines()
-    assert name == "sleep 0.02"
-    assert re.match(r"  median  [\d.]+ ms, 95 % interval [\d.]+ ms to [\d.]+ ms$", median)
-    assert spread.endswith(", 40 timed")
+    name, columns, figures, *_ = ended.out.splitlines()
+    assert name.startswith("sleep 0.02 ")
+    assert columns.split()[:2] == ["minibatch", "ci95"]
+    assert re.match(r" *[\d.]+ ms +\+-[\d.]+% .* 40\b", figures)
 
 
 def test_several_are_compared_and_kept(edgetune, tmp_path):

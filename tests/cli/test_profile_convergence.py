@@ -34,17 +34,17 @@ def words(*more: str, sizes: str = "16,64", target: str = "90%") -> list[str]:
 
 
 def test_a_table_is_written_grown_and_known_again(edgetune, tmp_path):
-    ended = edgetune(*words("--seeds", "2", "-o", "c.parquet"))
+    ended = edgetune(*words("--seeds", "1", "--jobs", "1", "-o", "c.parquet"))
     assert (ended.code, ended.out) == (0, "")
     first = io.read(Convergence, "c.parquet")
-    assert [(row.batch_size, row.seed) for row in first.rows] == [(16, 0), (16, 1), (64, 0), (64, 1)]
+    assert [(row.batch_size, row.seed) for row in first.rows] == [(16, 0), (64, 0)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.parquet", "corners.npz"]  # the journal is gone
-    assert edgetune(*words("--seeds", "2", "-o", "c.parquet")).code == 0
+    assert edgetune(*words("--seeds", "1", "-o", "c.parquet")).code == 0
 
     edgetune(*words("--seeds", "1", "-o", "c.parquet", "--verbose", sizes="32"))
     rows = io.read(Convergence, "c.parquet").rows
     assert [row for row in rows if row.batch_size != 32] == list(first.rows)
-    assert len(rows) == 5
+    assert len(rows) == 3
 
     other = edgetune(*words("-o", "c.parquet", target="80%"))
     assert_two_lines(other, 2)
@@ -77,9 +77,7 @@ def test_dry_run_trains_nothing(edgetune, tmp_path):
     assert not (tmp_path / "c.parquet").exists()
 
 
-@pytest.mark.parametrize(
-    "more", [["--task", "infer"], ["--batch-sizes", "481"], ["--target-accuracy", "0%"], ["--optimizer", "sgd"]]
-)
+@pytest.mark.parametrize("more", [["--task", "infer"], ["--batch-sizes", "481"], ["--target-accuracy", "0%"]])
 def test_invalid_training_requests_are_refused(edgetune, more):
     ended = edgetune(*words("-o", "c.parquet", *more))
     assert_two_lines(ended, 2)

@@ -237,13 +237,6 @@ def test_any_spelling_of_the_name_will_do(edgetune, tmp_path, device, name):
     assert profile.header.inputs["workload"]["name"] == "resnet18"
 
 
-def test_without_batch_sizes_all_that_were_measured_are_taken(edgetune, tmp_path, device):
-    target = tmp_path / "p.parquet"
-    assert edgetune("profile", "resnet18", "--device", device, "--task", "train", "-o", str(target)).code == 0
-    rows = io.read_profile(str(target)).rows
-    assert [(row.batch_size, row.gpu_mhz) for row in rows] == [(16, 300), (16, 900), (32, 900)]
-
-
 BAD = {
     "no such task": ("tiny", "--task", "infer"),
     "no such batch size": ("resnet18", "--task", "train", "--batch-sizes", "8,16"),
@@ -281,20 +274,6 @@ def test_the_table_gives_what_costing_the_network_gives(edgetune, tmp_path, ops)
     assert figures(given) == figures(costed)
     assert io.read_profile(str(given)).header.inputs["ops"]["name"] == ops
     assert "ops" not in io.read_profile(str(costed)).header.inputs
-
-
-def test_a_training_file_can_be_simulated(edgetune, tmp_path, ops):
-    script, target = tmp_path / "squeezenet.py", tmp_path / "p.parquet"
-    script.write_text("raise RuntimeError('nobody runs this')\ndef make(batch_size): ...\n")
-    assert_two_lines_after_label(edgetune("profile", str(script), *TWIN, "-o", str(target)), "--ops FILE")
-    assert edgetune("profile", str(script), *TWIN, "--ops", ops, "-o", str(target)).code == 0
-    assert [row.workload for row in io.read_profile(str(target)).rows] == ["squeezenet"] * 3
-
-
-def assert_two_lines_after_label(ended, words):
-    lines = [line for line in ended.lines if not line.startswith("SIMULATED")]
-    assert (ended.code, len(lines)) == (2, 2), ended.err
-    assert words in lines[1]
 
 
 # Tables beside each other

@@ -26,7 +26,7 @@ from edgetune.stages.roofline.fit import fit_roofs
 from edgetune.stages.roofline.measure import buffer_limits_on, measure_peaks, plan_kernels
 from edgetune.stages.roofline.placement import place
 from edgetune.testing.fake_jetson import FakeClock
-from edgetune.workflows import load_warning
+from edgetune.workflows import device_option
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.roofline import peaks
 from edgetune.workflows.roofline.network import Placed
@@ -171,8 +171,8 @@ def test_peaks_that_hold_are_left_alone(on):
 def test_a_note_says_where_edgetune_runs_as_root(monkeypatch):
     said = []
     monkeypatch.setattr(Reporter, "info", lambda _, text: said.append(text))
-    monkeypatch.setattr(load_warning, "_as_root", lambda: True)
-    load_warning.warn_of_host_load(Reporter())
+    monkeypatch.setattr(device_option, "_as_root", lambda: True)
+    device_option.warn_of_host_load(Reporter())
     assert said == ["note: edgetune runs as root, and with it the networks and scripts that it runs"]
 
 

@@ -39,17 +39,6 @@ def test_a_profile_is_drawn(edgetune, table, tmp_path, suffix, start):
     assert target.read_bytes() == first
 
 
-def test_each_view_of_a_search_is_a_figure_of_its_own(edgetune, table, tmp_path):
-    trace = tmp_path / "trace.parquet"
-    edgetune("search", table, "--power-budget", "30W", "--trace", str(trace))
-    drawn = {}
-    for view in ("steps", "front"):
-        target = tmp_path / f"{view}.svg"
-        assert edgetune("show", str(trace), "--plot", str(target), "--view", view).code == 0
-        drawn[view] = target.read_bytes()
-    assert len(set(drawn.values())) == 2
-
-
 def test_a_view_that_is_none_is_two_lines(edgetune, table, tmp_path):
     trace, target = tmp_path / "trace.parquet", str(tmp_path / "figure.svg")
     edgetune("search", table, "--power-budget", "30W", "--trace", str(trace))
@@ -165,13 +154,6 @@ def test_peaks_energy_and_where_they_come_from(edgetune):
     wanted = "1300.5 3199 fp32 14.7 TFLOP/s 164 GB/s 89.42 17.9 W 3.86 +-0.05 141.4 +-2.5 1.2% measured"
     assert " ".join(full.split()) == wanted
     assert " ".join(low.split()) == "726.75 2133 fp32 8.50 TFLOP/s 104 GB/s 81.81 - - - - inferred"
-
-
-@pytest.mark.parametrize("name", ["figure.svg"])
-def test_a_roofline_is_drawn(edgetune, tmp_path, name):
-    ended = edgetune("show", str(_GOLDEN), "--plot", str(tmp_path / name))
-    assert (ended.code, ended.err) == (0, f"wrote {tmp_path / name}\n")
-    assert (tmp_path / name).read_text(encoding="utf-8").rstrip().endswith(("</svg>", "</html>"))
 
 
 # One page of files, of folders, of files of which some are broken

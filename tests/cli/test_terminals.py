@@ -19,11 +19,8 @@ from hostile import FILE_NAME, UNICODE
 from terminal import Terminal
 
 from edgetune.artifacts import io
-from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.profile import Point
 from edgetune.cli import progress, screen
 from edgetune.cli.screen import Screen
-from edgetune.stages.profiling.point_state import Loading, Sampling
 
 GOLDEN = sorted(path for path in (Path(__file__).parents[1] / "golden").iterdir() if path.suffix != ".py")
 WIDTHS = (0, 1, 5, 21)
@@ -191,18 +188,6 @@ def test_a_pipe_gets_one_line_for_each_row(drawn_lines):
     ]
 
 
-def test_a_last_column_that_would_be_a_ribbon_goes_below_its_row(drawn_lines):
-    assert drawn_lines(36) == [
-        "what                    size",
-        "short                      1",
-        "      a note of several words,",
-        "      which is long",
-        "a name with many words    22",
-        "x                          -",
-        "      brief",
-    ]
-
-
 def test_no_word_is_lost_on_any_screen(drawn_lines):
     _, *plain = drawn_lines(None)
     for width in range(26, 81):
@@ -233,20 +218,17 @@ def lines_of(terminal):
     return [line.strip() for line in re.split(r"\r|\n|\x1b\[[0-9;?]*[A-Za-z]", terminal.getvalue()) if line.strip()]
 
 
-POINT = Point("net", "infer", 4, Mode(gpu_mhz=600))
-
-
 def test_a_bar_shows_the_point_that_is_measured_below_it(monkeypatch):
     terminal = on_terminal(monkeypatch)
     screen = Screen()
     with screen.bar("measuring kernels", 3) as advance:
         advance(1, "measuring kernels")
-        screen.points(Sampling(POINT, 20, 0.05, (0.04, 0.06), 12.0))
+        screen.points("50 ms (40 ms, 60 ms), 20 minibatches, at most 12 s left: net infer")
         progress._open[-1].refresh()
     lines = lines_of(terminal)
     assert "1/3" in " ".join(lines)
     assert any(line.startswith("50 ms (40 ms, 60 ms), 20 minibatches, at most 12 s left: net infer") for line in lines)
-    screen.point(Loading(POINT))  # without a bar there is no place for it
+    screen.point("loading net")  # without a bar there is no place for it
     assert lines_of(terminal) == lines
 
 

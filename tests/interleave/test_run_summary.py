@@ -213,7 +213,7 @@ def test_odd_runs_are_drawn_or_refused(rows, drawn) -> None:
     found = []
     for view in sorted(views_of("run")):
         try:
-            figure_bytes(choose_view("run", view).draw(run_of(rows)), "svg")
+            figure_bytes(choose_view("run", view)(run_of(rows)), "svg")
         except InputError:
             continue
         found.append(view)

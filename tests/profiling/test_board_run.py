@@ -96,7 +96,7 @@ def orin_nano(tmp_path):
     "board",
     [
         "jetson-nano",
-        "jetson-agx-thor",
+        pytest.param("jetson-agx-thor", marks=pytest.mark.slow),
         pytest.param("jetson-agx-orin-64gb", marks=pytest.mark.slow),
         pytest.param("jetson-orin-nano-8gb", marks=pytest.mark.slow),
     ],

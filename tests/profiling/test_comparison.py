@@ -13,7 +13,7 @@ from edgetune.stages.profiling import ratio
 from edgetune.stages.profiling.comparison import CANNOT_TELL, join
 from edgetune.stages.profiling.figures import comparison_figure
 from edgetune.stages.profiling.ratio import LOOKS, Estimate, Ratio
-from edgetune.stats import StoppingRule, find_warmup, median_interval
+from edgetune.stats import StoppingRule, find_warmup
 
 
 def row(time_s, *, batch=1, workload="net", noise=0.01, seed=0, mode=None, **figures):
@@ -140,14 +140,6 @@ def test_the_figure_shows_every_point_and_says_what_it_leaves_out(count):
 STEADY = [1.0 + 0.001 * (number * 7 % 20) for number in range(20)]
 
 
-def test_the_error_of_a_median_follows_from_its_order_statistics():
-    found = ratio.estimate_of_times(STEADY)
-    assert found.value == pytest.approx(1.0095)
-    error = math.sqrt(found.variance / found.count)
-    low, high = median_interval(STEADY)
-    assert error == pytest.approx(math.log(high / low) / 2 / 2.0, rel=0.25)
-
-
 def test_a_slow_spell_makes_the_estimate_less_certain():
     spell = sorted(STEADY)
     mixed = ratio.estimate_of_times(STEADY)
@@ -155,15 +147,6 @@ def test_a_slow_spell_makes_the_estimate_less_certain():
     assert slow.value == mixed.value
     assert slow.variance > 4 * mixed.variance
     assert slow.freedom < mixed.freedom
-
-
-def test_the_same_estimate_twice_does_not_differ_and_far_ones_do():
-    one = ratio.estimate_of_times(STEADY)
-    same = ratio.ratio_of(one, one)
-    assert (same.ratio, same.differs) == (1.0, 0)
-    assert same.low == pytest.approx(1 / same.high)
-    assert ratio.ratio_of(one, ratio.estimate_of_times([1.1 * each for each in STEADY])).differs == 1
-    assert ratio.ratio_of(one, ratio.estimate_of_times([0.9 * each for each in STEADY])).differs == -1
 
 
 def test_the_variance_of_a_lucky_sample_is_raised_but_only_so_far():
@@ -174,13 +157,6 @@ def test_the_variance_of_a_lucky_sample_is_raised_but_only_so_far():
     assert math.log(raised.high) == pytest.approx(ratio.LOOKS * 1.984 * math.sqrt(0.01 / 100), rel=0.01)
     capped = ratio.ratio_of(noisy, quiet)
     assert math.log(capped.high) < 1.3 * ratio.LOOKS * 1.984 * math.sqrt(3e-6 / 100 + 1e-8)
-
-
-def test_intervals_of_a_table_are_read_back():
-    found = ratio.estimate_of_interval(1.0, 0.98, 1.02, 1000)
-    assert math.sqrt(found.variance / found.count) == pytest.approx(0.02 / 1.96, rel=0.01)
-    assert ratio.estimate_of_interval(1.0, 0.0, 1.02, 1000).variance is None
-    assert ratio.estimate_of_interval(1.0, 0.98, 1.02, 3).variance is None
 
 
 def test_the_mean_of_few_is_as_certain_as_they_are_and_that_of_many_as_their_scatter():
@@ -204,12 +180,6 @@ def test_scatter_beyond_the_intervals_is_found_and_a_few_outliers_are_none():
     assert ratio.excess_scatter([*ratios[:-5], *([Ratio(3.0, 2.9, 3.1)] * 5)]) == pytest.approx(0.02, rel=0.1)
     explained = [Ratio(each.ratio, each.ratio / 1.2, each.ratio * 1.2) for each in ratios]
     assert ratio.excess_scatter(explained) == 0.0
-
-
-def test_a_scatter_widens_an_interval():
-    wide = ratio.widened(Ratio(1.0, 0.99, 1 / 0.99), 0.02)
-    assert math.log(wide.high) == pytest.approx(math.hypot(math.log(1 / 0.99), 1.96 * 0.02), rel=1e-3)
-    assert ratio.widened(Ratio(1.3), 0.02) == Ratio(1.3)
 
 
 def test_certainty_is_shared_between_many_points():

@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgetune.artifacts.convergence import ConvergenceRow
 from edgetune.errors import DeviceError
 from edgetune.stages.profiling.convergence import worker
 from edgetune.stages.profiling.convergence.datasets import load_dataset
 from edgetune.stages.profiling.convergence.proxy import Proxy, TrainingOptions, resolve_proxy, takes_tokens
-from edgetune.stages.profiling.convergence.runs import run_form, train_all
+from edgetune.stages.profiling.convergence.runs import train_all
 from edgetune.stages.profiling.convergence.training import train
-from edgetune.stages.profiling.journal import open_journal_of
+from edgetune.stages.profiling.journal import open_journal
 from fakes.journals import entries_in
 
 OPTIONS = TrainingOptions(0.9, max_epochs=6, learning_rate=0.02)
@@ -167,7 +168,7 @@ def trained(corners, tmp_path_factory):
     pytest.importorskip("torch")
     journal, told = tmp_path_factory.mktemp("trained") / "journal", []
     tasks = [(16, 0), (64, 0), (16, 1), (16, 0)]
-    return train_all(mlp(corners), tasks, journal, jobs=2, on_progress=told.append), journal, told
+    return train_all(mlp(corners), tasks, journal, jobs=2, on_run=lambda done, *_: told.append(done)), journal, told
 
 
 def test_runs_side_by_side_make_a_table_and_are_not_trained_again(corners, trained, tmp_path):
@@ -175,7 +176,7 @@ def test_runs_side_by_side_make_a_table_and_are_not_trained_again(corners, train
     proxy = mlp(corners)
     assert [(row.batch_size, row.seed) for row in table.rows] == [(16, 0), (16, 1), (64, 0)]
     assert all(row.reached and row.dataset == "corners" and row.optimizer == "adam" for row in table.rows)
-    assert [progress.done for progress in told] == [0, 1, 2, 3]
+    assert told == [0, 1, 2, 3]
     assert table.header.conditions["device"] == "cpu"
     assert table.header.conditions["samples_per_epoch"] == 480
 
@@ -190,7 +191,7 @@ def test_failed_runs_are_tried_again_and_others_kept(corners, trained, tmp_path)
     proxy, journal, table = mlp(corners), tmp_path / "journal", trained[0]
     kept, known, lost = table.rows
     failed = replace(lost, epochs=None, status="failed", reason="out of memory")
-    with open_journal_of(run_form(), journal, proxy.identity) as opened:
+    with open_journal(ConvergenceRow, journal, proxy.identity) as opened:
         opened.append(kept)
         opened.append(failed)
     again = train_all(proxy, [(16, 0), (16, 1), (64, 0)], journal, jobs=1, known=replace(table, rows=(known,)))
@@ -202,9 +203,13 @@ def test_failed_runs_are_tried_again_and_others_kept(corners, trained, tmp_path)
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from test_convergence import mlp
+from edgetune.stages.profiling.convergence.datasets import load_dataset
+from edgetune.stages.profiling.convergence.proxy import Proxy, TrainingOptions, resolve_proxy
 from edgetune.stages.profiling.convergence.runs import train_all
-table = train_all(mlp(Path(sys.argv[1]), target_accuracy=1.0), [(64, s) for s in range(6)], Path(sys.argv[2]), jobs=1)
+data, journal = sys.argv[1:]
+options = TrainingOptions(1.0, max_epochs=6, learning_rate=0.02)
+proxy = Proxy(resolve_proxy("proxy:mlp"), load_dataset(data).facts, data, options, "cpu")
+table = train_all(proxy, [(64, seed) for seed in range(6)], Path(journal), jobs=1)
 print(json.dumps([[row.seed, row.status, table.header.conditions["runs_resumed"]] for row in table.rows]))
 """
 

@@ -36,16 +36,6 @@ def test_folders_of_classes_hold_pictures_and_labels(tmp_path):
         assert np.allclose(x * deviation + mean, PIXELS[wanted][order], atol=1e-3)
 
 
-def test_a_share_of_a_data_set_is_split_four_to_one_always_alike(tmp_path):
-    pictures(tmp_path)
-    data, again = (load_dataset(str(tmp_path), samples=5) for _ in range(2))
-    assert (len(data.x), len(data.x_held_out)) == (4, 1)
-    assert np.array_equal(data.x, again.x)
-    with pytest.raises(InputError) as caught:
-        load_dataset(str(tmp_path), samples=9)
-    assert caught.value.hint == "--dataset-samples 8"
-
-
 def test_text_is_characters_and_the_next_ones(tmp_path):
     words = "The quick brown fox \u00e9 jumps over the lazy dog. " * 40
     (tmp_path / "a.txt").write_text(words[:1000], encoding="utf-8")

@@ -17,13 +17,13 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, PowerSample, Profile, ProfileRow
 from edgetune.errors import InputError
+from edgetune.stages.profiling.journal import open_journal
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.sweep import sweep
 from edgetune.stages.profiling.sweep_journal import (
     SweepJournalEntry,
     entries_in_journal,
     identify,
-    open_journal,
     stopped_sweep,
 )
 from edgetune.testing.fake_board import make_board
@@ -52,13 +52,13 @@ def entry(batch_size: int, *, status="ok", **knobs) -> SweepJournalEntry:
 
 
 def write(path, entries, identity=IDENTITY):
-    with open_journal(path, identity) as journal:
+    with open_journal(SweepJournalEntry, path, identity) as journal:
         for one in entries:
             journal.append(one)
 
 
 def read(path, identity=IDENTITY):
-    with open_journal(path, identity) as journal:
+    with open_journal(SweepJournalEntry, path, identity) as journal:
         return list(journal.entries)
 
 
@@ -131,7 +131,7 @@ def test_a_foreign_file_is_never_changed_as_a_journal(tmp_path, kind, fresh):
         path.write_bytes(b"my notes\n" if kind == "notes" else b'00000000 {"journal": 1}\n')
     before = {each.name: each.read_bytes() for each in tmp_path.iterdir() if each.is_file()}
     with pytest.raises(InputError) as caught:
-        open_journal(path, IDENTITY, fresh=fresh)
+        open_journal(SweepJournalEntry, path, IDENTITY, fresh=fresh)
     assert path.name in caught.value.message
     assert entries_in_journal(path, IDENTITY) == [] or kind == "several names"
     assert {each.name: each.read_bytes() for each in tmp_path.iterdir() if each.is_file()} == before
@@ -147,7 +147,7 @@ def test_a_journal_of_another_user_is_not_taken(path):
 
 
 def test_points_are_read_while_a_run_goes_on_and_of_the_same_request_only(path):
-    with open_journal(path, IDENTITY) as journal:
+    with open_journal(SweepJournalEntry, path, IDENTITY) as journal:
         journal.append(entry(1))
         assert entries_in_journal(path, IDENTITY) == [entry(1)]
     assert entries_in_journal(path, {"workload": "other"}) == []
@@ -155,14 +155,18 @@ def test_points_are_read_while_a_run_goes_on_and_of_the_same_request_only(path):
 
 
 def test_two_runs_at_once_are_refused_naming_the_first(path):
-    with open_journal(path, IDENTITY), pytest.raises(InputError, match=rf"process {os.getpid()} \(.*\), since \d\d:"):
-        open_journal(path, IDENTITY)
+    with (
+        open_journal(SweepJournalEntry, path, IDENTITY),
+        pytest.raises(InputError, match=rf"process {os.getpid()} \(.*\), since \d\d:"),
+    ):
+        open_journal(SweepJournalEntry, path, IDENTITY)
 
 
 def test_lock_of_a_killed_run_is_free(path):
     program = (
-        "import os, sys, pathlib\nfrom edgetune.stages.profiling.sweep_journal import open_journal\n"
-        f"journal = open_journal(pathlib.Path(sys.argv[1]), {IDENTITY!r})\nos.kill(os.getpid(), 9)\n"
+        "import os, sys, pathlib\nfrom edgetune.stages.profiling.journal import open_journal\n"
+        "from edgetune.stages.profiling.sweep_journal import SweepJournalEntry\n"
+        f"journal = open_journal(SweepJournalEntry, pathlib.Path(sys.argv[1]), {IDENTITY!r})\nos.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
     assert done.returncode == -9
@@ -173,11 +177,12 @@ FULL = f"""
 import pathlib, resource, signal, sys
 from test_journal import IDENTITY, entry
 from edgetune.errors import InputError
-from edgetune.stages.profiling.sweep_journal import open_journal
+from edgetune.stages.profiling.journal import open_journal
+from edgetune.stages.profiling.sweep_journal import SweepJournalEntry
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 kept = 0
-with open_journal(pathlib.Path(sys.argv[1]), IDENTITY) as journal:
+with open_journal(SweepJournalEntry, pathlib.Path(sys.argv[1]), IDENTITY) as journal:
     resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, {resource.RLIM_INFINITY}))
     try:
         for size in range(1, 1000):

@@ -23,22 +23,6 @@ def line(axes, label):
     return next(found for found in axes.lines if found.get_label() == label)
 
 
-def title(figure):
-    return figure.axes[0].get_title(loc="left")
-
-
-ONE_SIZE = profile(row(300, 0.2, 12.0), row(600, 0.1, 20.0), row(600.5, 0.15, 25.0), row(900, 0.05, 30.0))
-
-
-def test_one_batch_size_is_drawn_over_time_with_its_front():
-    (axes,) = profile_figure(ONE_SIZE).axes
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("time per sample (ms, log)", "mean power (W, log)")
-    front = line(axes, "Pareto front")
-    assert list(front.get_xdata()) == pytest.approx([3.125, 6.25, 12.5])  # 9.4 ms at 25 W are beaten by 6.3 ms at 20 W
-    assert list(front.get_ydata()) == [30.0, 20.0, 12.0]
-    assert {text.get_text() for text in axes.texts} == {"GPU 300 b16", "GPU 600 b16", "GPU 900 b16"}
-
-
 def test_several_batch_sizes_are_share_the_time_per_sample():
     (axes,) = profile_figure(
         profile(row(300, 0.2, 12.0), row(300, 0.02, 10.0, size=1), row(300, 0.3, 12.0, size=32))

@@ -12,7 +12,7 @@ from edgetune.plotting.style import styled
 from edgetune.stages.profiling.figures import soak_figure
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.soak import settled_from, soak_sentence, soak_summary
+from edgetune.stages.profiling.soak import settled_from, soak_sentence
 from edgetune.testing.fake_jetson import FakeClock
 from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, fake_device
 
@@ -84,13 +84,9 @@ def test_a_soak_lasts_as_long_as_asked_and_its_figures_are_of_the_settled_part()
     assert sum(row.times_s) == pytest.approx(600, rel=0.02)
     assert row.minibatch_s == pytest.approx(0.065)
     assert (row.status, row.throttled) == ("throttled", True)
-    soak = soak_summary(row)
-    assert (soak.first_s, soak.last_s) == (pytest.approx(0.05), pytest.approx(0.065))
-    assert soak.settled_s == pytest.approx(HOT_S, rel=0.15)
-    assert soak.throttled_s == pytest.approx(HOT_S, abs=2)
-    assert (soak.first_c, soak.last_c) == (pytest.approx(40, abs=1), 70.0)
-    assert soak.slowed == (("gpu", 1300.0, 900.0),)
-    assert "70 C; gpu 1300 to 900 MHz; throttled from 2 m" in soak_sentence(soak)
+    said = soak_sentence(row)
+    assert "50 ms at first, 65 ms at the end (+30.0%); settled after " in said
+    assert "70 C; gpu 1300 to 900 MHz; throttled from 2 m" in said
 
 
 def test_a_soak_that_goes_on_slowing_has_not_settled():

@@ -7,19 +7,15 @@ import pytest
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
-from edgetune.devices.host import open_host
 from edgetune.errors import DeviceError, InputError
 from edgetune.processes.user_folders import temporary_folder
 from edgetune.stages.profiling import profiler as profilers
-from edgetune.stages.profiling.disturbances import check_possible
 from edgetune.stages.profiling.journal import Journal
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.queue import Visit
 from edgetune.stages.profiling.sweep import finished_visits, sweep
 from edgetune.stages.profiling.sweep_journal import SweepJournalEntry, default_journal_path, identify
 from edgetune.testing.fake_jetson import FakeClock
-from edgetune.workflows.parse_options import profile_options
-from edgetune.workflows.profile.options import MeasuringOptions
 from edgetune.workloads.workload import Workload
 from fakes.device import FakeModes, FakeRunner, FakeSource, fake_device
 
@@ -214,18 +210,6 @@ def test_a_temporary_folder_that_another_has_laid_out_is_not_used(tmp_path, monk
         default_journal_path(None, {}, POINTS)
 
 
-def test_training_file_on_the_host_end_to_end(training, journal):
-    source = (
-        "def make(size):\n    if size == 2:\n        raise MemoryError('too big')\n    return lambda: sum(range(999))\n"
-    )
-    points = [Point("train", "train", size, Mode(cpu_cores=1)) for size in (1, 2, 4)]
-    profile = sweep(open_host(), training(source), points, ProfileOptions(max_sampling_s=0.2), journal)
-    assert [row.status for row in profile.rows] == ["ok", "failed", "ok"]
-    assert "MemoryError: too big" in profile.rows[1].reason
-    assert profile.rows[0].minibatch_s > 0
-    assert profile.rows[0].power_w is not None or profile.rows[0].reason
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -246,11 +230,3 @@ def test_training_file_on_the_host_end_to_end(training, journal):
 def test_senseless_options_are_refused(wrong):
     with pytest.raises(InputError):
         ProfileOptions(**wrong)
-
-
-def test_a_fan_is_at_its_maximum_or_as_found_where_there_is_one():
-    assert (profile_options(MeasuringOptions()).fan, profile_options(MeasuringOptions(fan="max")).fan) == (None, "max")
-    with pytest.raises(InputError, match="unknown --fan: 'min'"):
-        profile_options(MeasuringOptions(fan="min"))
-    with pytest.raises(InputError, match="--fan: fake has no fan"):
-        check_possible(fake_device(FakeClock(), FakeSource(None), modes=FakeModes()), ProfileOptions(fan="max"))

@@ -18,7 +18,7 @@ from edgetune.artifacts.profile import Point
 from edgetune.cli.screen import Screen
 from edgetune.devices.device import open_device
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.profiler import open_profiler
+from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stages.profiling.supervisor import layer_times
 from edgetune.stages.roofline import slowdown_forecast
 from edgetune.stages.roofline.balance import balance, statements, work_time
@@ -235,7 +235,7 @@ def lowered():
 
     def measure(network, gpu_mhz=1300.5, mem_mhz=3199.0):
         if network not in known:
-            with open_profiler(device, resolve(f"zoo:{network}"), "infer") as profiler:
+            with Profiler(device, resolve(f"zoo:{network}"), "infer") as profiler:
                 known[network] = {
                     clocks: profiler.measure(Point(network, "infer", 1, Mode(12, 2201.6, *clocks)))
                     for clocks in (*((gpu, 3199.0) for gpu in GPU), *((1300.5, mem) for mem in MEM[1:]))
@@ -284,7 +284,7 @@ def test_slowdown_foreseen_from_layers(roofs, lowered, monkeypatch):
     device, workload, maxn = open_device("twin:orin-agx"), resolve("zoo:resnet50"), Mode(12, 2201.6, *MAXN)
     table, point = operator_table(workload, "infer", 1), Point("resnet50", "infer", 1, maxn)
     layers = join(table, layer_times(device, workload, point, ProfileOptions()))
-    with open_profiler(device, workload, "infer") as profiler:
+    with Profiler(device, workload, "infer") as profiler:
         row = profiler.measure(point)
     working = 1 - layers.between_share
     explained = [

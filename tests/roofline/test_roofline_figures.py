@@ -244,7 +244,7 @@ def test_show_draws_a_roofline_as_figure_and_as_page(tmp_path: Path) -> None:
     for name, start in (("a.svg", b"<?xml"), ("a.pdf", b"%PDF"), ("a.html", b"<!DOCTYPE html>")):
         draw(lambda _: ROOFLINE, "roofline.yaml", str(tmp_path / name))
         assert (tmp_path / name).read_bytes().startswith(start)
-    assert "SIMULATED: twin:board" in choose_view("roofline").draw(ROOFLINE).axes[0].get_title(loc="left")
+    assert "SIMULATED: twin:board" in choose_view("roofline")(ROOFLINE).axes[0].get_title(loc="left")
     page = drawing_of(ROOFLINE, "a.html", None, "r.yaml")
     assert isinstance(page, bytes)
     assert b"fp32: what is efficient in time is efficient in energy in" in page

@@ -20,7 +20,7 @@ from edgetune.devices.modes import parse_modes
 from edgetune.devices.twin.constants import load_board
 from edgetune.devices.twin.physics import Clocks
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.profiler import Profiler, open_profiler
+from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stages.roofline.slowdown_forecast import fastest_mode, forecast_modes
 from edgetune.stages.roofline.tune import Measure, tune, tuned_plan
 from edgetune.workloads.costs import operator_table
@@ -113,7 +113,7 @@ def _twin_roofs() -> list[Roof]:
 
 @contextmanager
 def _twin(network: str, task: Task) -> Iterator[Profiler]:
-    with open_profiler(open_device("twin:orin-agx"), resolve(f"zoo:{network}"), task, ProfileOptions()) as profiler:
+    with Profiler(open_device("twin:orin-agx"), resolve(f"zoo:{network}"), task, ProfileOptions()) as profiler:
         yield profiler
 
 

@@ -91,4 +91,4 @@ def test_every_policy_is_drawn_and_where_one_was_killed() -> None:
 @pytest.mark.parametrize(("rows", "words"), [((), "no rows"), ((BUDGET,), "no task ran")])
 def test_nothing_to_draw_is_said(rows: tuple[TimelineRow, ...], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        choose_view("timeline", "gantt").draw(timeline(*rows))
+        choose_view("timeline", "gantt")(timeline(*rows))

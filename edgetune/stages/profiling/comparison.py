@@ -8,10 +8,9 @@ mean shows.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import variance
-from typing import TypeAlias
 
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.repeats import energy_per_minibatch_j, point_key, rows_by_point, standing, together
@@ -38,8 +37,6 @@ FIGURES: Mapping[str, tuple[str, str]] = {
 }
 """What is compared, and the verdicts below and above a ratio of 1."""
 CANNOT_TELL = "cannot tell"
-
-Key: TypeAlias = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +109,14 @@ def join(before: Sequence[ProfileRow], after: Sequence[ProfileRow], *, any_power
         any_power: Whether power and energy are comparable.
     """
     renamed = all(len({row.workload for row in rows}) == 1 for rows in (before, after))
-    ours, theirs = (_counted(rows, 1 if renamed else 0) for rows in (before, after))
-    measured, others = ({key: rows for key, rows in of.items() if _is_measured(rows)} for of in (ours, theirs))
+    ours, theirs = (
+        {point_key(own[0].point)[renamed:]: standing(own) for own in rows_by_point(rows).values()}
+        for rows in (before, after)
+    )
+    measured, others = (
+        {key: rows for key, rows in of.items() if rows[-1].status == "ok" and rows[-1].minibatch_s}
+        for of in (ours, theirs)
+    )
     figures = [figure for figure in FIGURES if any_power or figure == "time"]
     pairs = [(rows, others[key]) for key, rows in measured.items() if key in others]
     points = [compare_rows(before, after, figures) for before, after in pairs]
@@ -128,14 +131,6 @@ def join(before: Sequence[ProfileRow], after: Sequence[ProfileRow], *, any_power
         rounds=rounds,
         scatter={figure: found for figure, found in scatter.items() if found},
     )  # fmt: skip
-
-
-def _counted(rows: Iterable[ProfileRow], skip: int) -> dict[Key, list[ProfileRow]]:
-    return {point_key(found[0].point)[skip:]: standing(found) for found in rows_by_point(rows).values()}
-
-
-def _is_measured(rows: Sequence[ProfileRow]) -> bool:
-    return rows[-1].status == "ok" and bool(rows[-1].minibatch_s)
 
 
 def _have_rounds(before: Sequence[ProfileRow], after: Sequence[ProfileRow]) -> bool:

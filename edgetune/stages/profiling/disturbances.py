@@ -16,7 +16,7 @@ from edgetune.devices.cpu import BUSY_SHARE, CpuTimes, others_share, throttled_s
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.point_state import Cooling, OnState
+from edgetune.stages.profiling.point_state import OnState, cooling
 
 
 class ThrottleWatch:
@@ -166,7 +166,7 @@ def cool_down(device: Device, options: ProfileOptions, on_state: OnState | None 
         if left_s <= 0:
             return False
         if on_state is not None:
-            on_state(Cooling(now_c, options.cool_to_c))
+            on_state(cooling(now_c, options.cool_to_c))
         device.clock.sleep_s(min(_EVERY_S, left_s))
 
 

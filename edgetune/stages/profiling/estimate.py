@@ -18,7 +18,7 @@ from edgetune.errors import InputError
 from edgetune.stages.profiling.disturbances import check_possible
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.profiler import open_profiler
+from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stages.profiling.queue import loading_order
 from edgetune.stages.profiling.sampling import typical_sampling_s
 from edgetune.stages.profiling.supervisor import Supervisor
@@ -121,7 +121,7 @@ def _simulated(device: Device, workload: Workload, points: Sequence[Point], opti
     """Measure points on the twin, which takes seconds: of many an even share, in proportion."""
     duration_s, energy_j, failed = 0.0, 0.0, 0
     taken = loading_order(points)[:: -(-len(points) // _SIMULATED_POINTS)]
-    with open_profiler(device, workload, points[0].task, options) as profiler:
+    with Profiler(device, workload, points[0].task, options) as profiler:
         for point in taken:
             row = profiler.measure(point)
             duration_s += row.duration_s or 0.0
@@ -158,7 +158,7 @@ def _probed(
     first = min(points, key=lambda point: point.batch_size)
     probe = replace(first, mode=Mode())
     as_found = replace(device, modes=Absent("an estimate sets no power mode"))
-    few = options.probing(_PROBED_MINIBATCHES)
+    few = replace(options, minibatches=_PROBED_MINIBATCHES, retries=0, cool_to_c=None, soak_s=None, idle_gaps_s=())
     begun_s = time.monotonic()
     with contextlib.closing(Supervisor(source, workload, options)) as supervisor:
         supervisor.open(probe)

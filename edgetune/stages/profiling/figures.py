@@ -35,7 +35,7 @@ from edgetune.plotting.style import (
     time_unit,
 )
 from edgetune.stages.profiling.comparison import CANNOT_TELL, Joined, PointComparison
-from edgetune.stages.profiling.soak import clocks_of, soak_sentence, soak_summary
+from edgetune.stages.profiling.soak import clocks_of, soak_sentence
 from edgetune.stats import median
 
 _MOST_PANELS = 12
@@ -254,8 +254,8 @@ def soak_figure(profile: Profile) -> Figure:
             axes.ticklabel_format(axis="y", useOffset=False)
         grid[-1].set_xlabel(f"time ({time_name})")
         zoom_time(grid[-1])
-        found = soak_summary(rows[0]) if len(rows) == 1 else None
-        set_title(grid[0], _name(rows[0]) if found else "", soak_sentence(found) if found else "")
+        found = soak_sentence(rows[0]) if len(rows) == 1 else None
+        set_title(grid[0], _name(rows[0]) if found else "", found or "")
         if len(rows) > 1:
             legend_beside(figure, grid)
     return figure

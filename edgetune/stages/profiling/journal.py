@@ -11,24 +11,20 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
+from edgetune.artifacts.yaml_document import plain
 from edgetune.errors import InputError
 from edgetune.processes.file_lock import holder_of, try_lock
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
-
-E = TypeVar("E")
-"""An entry of a journal: a point of a sweep, or a training run."""
-R = TypeVar("R")
 
 FORMAT = 2
 JOURNAL_SUFFIX = ".journal"
@@ -38,36 +34,29 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FRESH = "start over with --fresh (what was measured so far is then lost)"
 
 
-@dataclass(frozen=True)
-class JournalFormat(Generic[E]):
-    """How the entries of a journal are written and read.
+class Entry(Protocol):
+    """A dataclass that pydantic reads: a point of a sweep, or a training run."""
 
-    Args:
-        write: An entry as plain data.
-        read: The inverse.
-        failed: Whether an entry is a failure.
-    """
+    @property
+    def failed(self) -> bool:
+        """Whether it could not be measured."""
 
-    write: Callable[[E], Mapping[str, Any]]
-    read: Callable[[Mapping[str, Any]], E]
-    failed: Callable[[E], bool]
+
+E = TypeVar("E", bound=Entry)
 
 
 class Journal(Generic[E]):
-    """An open, locked journal; a context manager. Use ``open_journal_of``.
+    """An open, locked journal; a context manager. Use ``open_journal``.
 
     Args:
         database: The file's content.
         lock: Its descriptor, locked.
         path: Its path, for messages.
         entries: What is in it.
-        form: How an entry is written.
     """
 
-    def __init__(
-        self, database: sqlite3.Connection, lock: int, path: Path, entries: list[E], form: JournalFormat[E]
-    ) -> None:
-        self._database, self._lock, self._path, self._form = database, lock, path, form
+    def __init__(self, database: sqlite3.Connection, lock: int, path: Path, entries: list[E]) -> None:
+        self._database, self._lock, self._path = database, lock, path
         self.entries = entries
 
     def __enter__(self) -> Journal[E]:
@@ -89,7 +78,7 @@ class Journal(Generic[E]):
         """
         self.entries.append(entry)
         try:
-            self._database.execute("INSERT INTO entries (entry) VALUES (?)", (json.dumps(self._form.write(entry)),))
+            self._database.execute("INSERT INTO entries (entry) VALUES (?)", (json.dumps(plain(entry)),))
         except sqlite3.Error as error:
             self.entries.pop()
             if "readonly" in str(error):  # SQLite looks whether the file still has its name
@@ -110,8 +99,8 @@ class Journal(Generic[E]):
                 os.close(lock)  # after the database: closing any descriptor of a file ends POSIX locks on it
 
 
-def open_journal_of(
-    form: JournalFormat[E], path: Path, identity: Mapping[str, Any], *, synced: bool = True, fresh: bool = False
+def open_journal(
+    kind: type[E], path: Path, identity: Mapping[str, Any], *, synced: bool = True, fresh: bool = False
 ) -> Journal[E]:
     """Open the journal at ``path`` and lock it, or begin it.
 
@@ -119,7 +108,7 @@ def open_journal_of(
     again; otherwise it is an error.
 
     Args:
-        form: How its entries are written.
+        kind: The dataclass of its entries.
         path: The file; its folder is made if need be.
         identity: What is measured, and how: plain data that must be equal for points to be taken over.
         synced: Whether each entry is flushed to the disk, so that it outlives the machine and not only the process.
@@ -130,7 +119,7 @@ def open_journal_of(
     """
     lock = _open_locked(path)
     try:
-        entries = _take_over(form, lock, path, identity, fresh=fresh)
+        entries = _take_over(kind, lock, path, identity, fresh=fresh)
         if not entries:
             os.ftruncate(lock, 0)
             _rollback(path).unlink(missing_ok=True)
@@ -142,7 +131,7 @@ def open_journal_of(
         except BaseException:
             database.close()
             raise
-        return Journal(database, lock, path, entries, form)
+        return Journal(database, lock, path, entries)
     except (OSError, sqlite3.Error) as error:
         os.close(lock)
         why = error.strerror if isinstance(error, OSError) else None
@@ -219,7 +208,7 @@ def _no_journal(path: Path, reason: str) -> InputError:
     return InputError(f"{path} {reason}", "move it away, or write to another file with -o")
 
 
-def _take_over(form: JournalFormat[E], lock: int, path: Path, identity: Mapping[str, Any], *, fresh: bool) -> list[E]:
+def _take_over(kind: type[E], lock: int, path: Path, identity: Mapping[str, Any], *, fresh: bool) -> list[E]:
     """Return the entries of a journal of the same identity; none of an empty file, or where they count no more.
 
     Raises:
@@ -233,14 +222,14 @@ def _take_over(form: JournalFormat[E], lock: int, path: Path, identity: Mapping[
         return []
     try:
         found, values = stored(path, "rw")
-        entries = [form.read(value) for value in values]
-    except (sqlite3.Error, AttributeError, LookupError, TypeError, ValueError) as error:
+        entries = [read_entry(kind, value) for value in values]
+    except (sqlite3.Error, ValueError) as error:
         raise InputError(f"the journal {path} is damaged: {error}", _FRESH) from None
     wanted = about(identity)
     differing = sorted(key for key in {*found, *wanted} if found.get(key) != wanted.get(key))
     if not differing:
         return entries
-    if all(form.failed(entry) for entry in entries):
+    if all(entry.failed for entry in entries):
         return []
     raise InputError(
         f"{path} is the journal of another request: {', '.join(differing)} differ{'s' if len(differing) == 1 else ''}",
@@ -299,13 +288,13 @@ def about(identity: Mapping[str, Any]) -> dict[str, Any]:
     return value
 
 
-def checked(form: type[R], plain: Mapping[str, Any]) -> R:
-    """Return the dataclass that plain data describe.
+def read_entry(kind: type[E], value: Mapping[str, Any]) -> E:
+    """Return the entry that plain data describe.
 
     Raises:
-        ValueError: A field has another type.
+        ValueError: A field is missing or has another type.
     """
-    found: R = _adapter(cast("Any", form)).validate_json(json.dumps(plain), strict=True)
+    found: E = _adapter(kind).validate_json(json.dumps(value), strict=True)
     return found
 
 

@@ -41,7 +41,7 @@ from edgetune.stages.profiling.disturbances import (
 )
 from edgetune.stages.profiling.energy import power_figures, power_trace, settling_s
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.point_state import Loading, OnState, SamplingReport
+from edgetune.stages.profiling.point_state import OnState, SamplingReport
 from edgetune.stages.profiling.sampling import Samples, collect
 from edgetune.stages.profiling.soak import SoakWatch, after_idling, settled_from
 from edgetune.stats import find_warmup, summarise
@@ -180,7 +180,7 @@ def measure_point(
         begun_ns = device.clock.now_ns()
         cooled = cool_down(device, options, on_state)
         if on_state is not None:
-            on_state(Loading(point))
+            on_state(f"loading {point}")
         attempts.append(replace(_attempt(device, open_runner, point, options, begun_ns, report=report), cooled=cooled))
         disturbed = attempts[-1].row.status in ("throttled", "drifted", "swapped")
         if not disturbed or sum(attempt.over_current for attempt in attempts) > 1:
@@ -223,7 +223,7 @@ def _attempt(
     told = columns.pop("reason", None)
     columns |= memory.columns(columns.get("memory_peak_bytes"))
     if isinstance(watch, SoakWatch):
-        columns |= watch.readings.columns(samples.start_ns[0])
+        columns |= watch.columns(samples.start_ns[0])
     row = replace(
         _blank_row(device, point, mode, started, begun_ns), status=status, reason=reason, throttled=throttled,
         temp_start_c=watch.temp_start_c, temp_max_c=watch.temp_max_c, others_cpu_share=others_share,

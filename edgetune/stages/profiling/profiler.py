@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
@@ -24,11 +23,8 @@ from edgetune.workloads.costs import operator_table
 from edgetune.workloads.workload import Workload
 
 
-def open_profiler(
-    device: Device, workload: Workload, task: Task, options: ProfileOptions | None = None,
-    on_state: OnState | None = None, *, sampling: bool = True,
-) -> Profiler:  # fmt: skip
-    """Return a profiler, a context manager: its child process and the device's mode last until it is closed.
+class Profiler:
+    """A context manager: its child process and the device's mode last until it is closed.
 
     Args:
         device: Where to measure.
@@ -41,24 +37,13 @@ def open_profiler(
     Raises:
         InputError: The options do not fit the device.
     """
-    options = options or ProfileOptions()
-    check_possible(device, options)
-    return Profiler(device, workload, task, options, on_state, sampling=sampling)
-
-
-class Profiler:
-    """See ``open_profiler``."""
 
     def __init__(
-        self,
-        device: Device,
-        workload: Workload,
-        task: Task,
-        options: ProfileOptions,
-        on_state: OnState | None,
-        *,
-        sampling: bool,
-    ) -> None:
+        self, device: Device, workload: Workload, task: Task, options: ProfileOptions | None = None,
+        on_state: OnState | None = None, *, sampling: bool = True,
+    ) -> None:  # fmt: skip
+        options = options or ProfileOptions()
+        check_possible(device, options)
         self._device = device
         self._workload = workload
         self._task = task
@@ -70,7 +55,6 @@ class Profiler:
             self._supervisor = Supervisor(device.source, workload, options)
         self._hold = ExitStack()
         self._tables: dict[int, OpsTable] = {}
-        self._opened_s = time.monotonic()
         self._failures = 0
         self._succeeded = False
         self.last_error: EdgetuneError | None = None
@@ -99,11 +83,6 @@ class Profiler:
                     self._device.modes.restore()
 
     @property
-    def elapsed_s(self) -> float:
-        """Seconds since it was opened."""
-        return time.monotonic() - self._opened_s
-
-    @property
     def defect(self) -> EdgetuneError | None:
         """The error of the last point, when every point has failed; ``None`` otherwise."""
         return None if self._succeeded else self.last_error
@@ -126,7 +105,7 @@ class Profiler:
         if self._supervisor is not None:
             self._supervisor.close()  # the network is not held twice
         options = replace(self._options, soak_s=soak_s)
-        with open_profiler(self._device, self._workload, self._task, options, self._on_state) as own:
+        with Profiler(self._device, self._workload, self._task, options, self._on_state) as own:
             return own.measure(point)
 
     def attempts(

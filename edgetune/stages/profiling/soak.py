@@ -7,8 +7,7 @@ A soak samples for a given time whatever the interval of the median, and keeps w
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -55,41 +54,15 @@ def settled_from(times_s: Sequence[float]) -> int | None:
     return None if first > _WINDOWS - last else edges[first]
 
 
-@dataclass(slots=True)
-class SoakReadings:
-    """Readings of a device during a soak, about one a second; equal lengths.
-
-    Args:
-        time_ns: Times of the readings, on the device's clock.
-        temp_c: The hottest zone, degrees Celsius; empty without a thermometer.
-        throttle_events: Throttling events since the start; empty without a counter.
-        clocks_mhz: Present clocks by the device's names.
-    """
-
-    time_ns: list[int] = field(default_factory=list)
-    temp_c: list[float] = field(default_factory=list)
-    throttle_events: list[int] = field(default_factory=list)
-    clocks_mhz: dict[str, list[float]] = field(default_factory=dict)
-
-    def columns(self, origin_ns: int) -> dict[str, Any]:
-        """Return the columns of a profile's row; times count from ``origin_ns``."""
-        count = len(self.time_ns)
-        whole = {name: values for name, values in self.clocks_mhz.items() if len(values) == count}
-        return {
-            "look_s": tuple((each - origin_ns) / 1e9 for each in self.time_ns),
-            "look_temp_c": tuple(self.temp_c) if len(self.temp_c) == count else None,
-            "look_throttle_events": tuple(self.throttle_events) if len(self.throttle_events) == count else None,
-            "look_clocks": tuple(whole) or None,
-            "look_clocks_mhz": tuple(each for values in whole.values() for each in values) or None,
-        }
-
-
 class SoakWatch(DeviceWatch):
     """Keeps what ``DeviceWatch`` reads, and the clocks; a mode that changes ends a soak as it ends a measurement."""
 
     def __init__(self, device: Device, asked: Mode) -> None:
         super().__init__(device, asked)
-        self.readings = SoakReadings()
+        self._time_ns: list[int] = []
+        self._temp_c: list[float] = []
+        self._events: list[int] = []
+        self._clocks_mhz: dict[str, list[float]] = {}
         self._begun = None if isinstance(device.throttle, Absent) else device.throttle.read()
         self.poll_now()
 
@@ -101,15 +74,27 @@ class SoakWatch(DeviceWatch):
     def poll_now(self) -> None:
         """Read the device and keep the readings; a reading that fails leaves out its column."""
         super().poll_now()
-        readings, device = self.readings, self._device
-        readings.time_ns.append(device.clock.now_ns())
+        device = self._device
+        self._time_ns.append(device.clock.now_ns())
         if (now_c := self._temperature_c()) is not None:
-            readings.temp_c.append(now_c)
+            self._temp_c.append(now_c)
         if self._begun is not None and not isinstance(device.throttle, Absent):
-            readings.throttle_events.append(device.throttle.read() - self._begun)
+            self._events.append(device.throttle.read() - self._begun)
         for name, mhz in read_telemetry(device).get("clocks_mhz", {}).items():
             if isinstance(mhz, int | float):
-                readings.clocks_mhz.setdefault(name, []).append(float(mhz))
+                self._clocks_mhz.setdefault(name, []).append(float(mhz))
+
+    def columns(self, origin_ns: int) -> dict[str, Any]:
+        """Return the columns of a profile's row; times count from ``origin_ns``."""
+        count = len(self._time_ns)
+        whole = {name: values for name, values in self._clocks_mhz.items() if len(values) == count}
+        return {
+            "look_s": tuple((each - origin_ns) / 1e9 for each in self._time_ns),
+            "look_temp_c": tuple(self._temp_c) if len(self._temp_c) == count else None,
+            "look_throttle_events": tuple(self._events) if len(self._events) == count else None,
+            "look_clocks": tuple(whole) or None,
+            "look_clocks_mhz": tuple(each for values in whole.values() for each in values) or None,
+        }
 
 
 def after_idling(device: Device, runner: Runner, options: ProfileOptions) -> dict[str, Any]:
@@ -125,73 +110,31 @@ def after_idling(device: Device, runner: Runner, options: ProfileOptions) -> dic
     return {"idle_gap_s": options.idle_gaps_s, "idle_minibatch_s": tuple(firsts_s)} if firsts_s else {}
 
 
-@dataclass(frozen=True, slots=True)
-class SoakSummary:
-    """What a soak showed: figures of its first window and of its settled part.
-
-    Args:
-        duration_s: Sampled time, s.
-        settled_s: When it had settled; ``None`` if it had not.
-        first_s, last_s: Median time of a minibatch in the first windows and in the settled part, s.
-        first_c, last_c: Temperature at the first and at the last look, degrees Celsius; ``None`` without a thermometer.
-        throttled_s: When throttling was first counted; ``None`` if it was not.
-        slowed: Clocks that ended more than 2 % below their first look: name, first and last, MHz.
-    """
-
-    duration_s: float
-    settled_s: float | None
-    first_s: float
-    last_s: float
-    first_c: float | None = None
-    last_c: float | None = None
-    throttled_s: float | None = None
-    slowed: tuple[tuple[str, float, float], ...] = ()
-
-
-def soak_summary(row: ProfileRow) -> SoakSummary | None:
-    """Return what a row's soak showed; ``None`` if it was none."""
+def soak_sentence(row: ProfileRow) -> str | None:
+    """Return what a row's soak showed, of its first window and of its settled part; ``None`` if it was none."""
     times_s, looks_s = row.times_s or (), row.look_s
     if looks_s is None or not times_s:
         return None
     ends_s = list(accumulate(times_s))
     settled = settled_from(times_s)
-    first = times_s[: max(1, bisect_left(ends_s, ends_s[-1] * _FIRST_WINDOWS / _WINDOWS))]
-    events, temp_c = row.look_throttle_events or (), row.look_temp_c or (None,)
-    return SoakSummary(
-        ends_s[-1],
-        None if settled is None else ends_s[settled] - times_s[settled],
-        median(first),
-        median(times_s[settled if settled is not None else -len(times_s) // 4 :]),
-        temp_c[0],
-        temp_c[-1],
-        next((at for at, count in zip(looks_s, events, strict=False) if count), None),
-        tuple(_slowed(row)),
-    )
-
-
-def soak_sentence(soak: SoakSummary) -> str:
-    """Return the summary as a sentence."""
-    slower = soak.last_s / soak.first_s - 1
+    first_s = median(times_s[: max(1, bisect_left(ends_s, ends_s[-1] * _FIRST_WINDOWS / _WINDOWS))])
+    last_s = median(times_s[settled if settled is not None else -len(times_s) // 4 :])
+    settled_s = None if settled is None else ends_s[settled] - times_s[settled]
     parts = [
-        f"{format_si(soak.first_s, 's')} at first, {format_si(soak.last_s, 's')} at the end ({slower:+.1%})",
-        "not settled" if soak.settled_s is None else f"settled after {format_duration(soak.settled_s)}",
+        f"{format_si(first_s, 's')} at first, {format_si(last_s, 's')} at the end ({last_s / first_s - 1:+.1%})",
+        "not settled" if settled_s is None else f"settled after {format_duration(settled_s)}",
     ]
-    if soak.first_c is not None and soak.last_c is not None:
-        parts.append(f"{soak.first_c:.0f} to {soak.last_c:.0f} C")
-    parts += [f"{name} {first:g} to {last:g} MHz" for name, first, last in soak.slowed]
-    if soak.throttled_s is not None:
-        parts.append(f"throttled from {format_duration(max(soak.throttled_s, 0.0))} on")
-    return f"soak of {format_duration(soak.duration_s)}: {'; '.join(parts)}"
+    if row.look_temp_c:
+        parts.append(f"{row.look_temp_c[0]:.0f} to {row.look_temp_c[-1]:.0f} C")
+    clocks = ((name, own[0], own[-1]) for name, own in clocks_of(row).items() if own)
+    parts += [f"{name} {first:g} to {last:g} MHz" for name, first, last in clocks if last < (1 - _WITHIN) * first]
+    throttled_s = next((at for at, count in zip(looks_s, row.look_throttle_events or (), strict=False) if count), None)
+    if throttled_s is not None:
+        parts.append(f"throttled from {format_duration(max(throttled_s, 0.0))} on")
+    return f"soak of {format_duration(ends_s[-1])}: {'; '.join(parts)}"
 
 
 def clocks_of(row: ProfileRow) -> dict[str, tuple[float, ...]]:
     """Return the clocks that a soak looked at, by the device's names, MHz, one for each look."""
     names, all_mhz, count = row.look_clocks or (), row.look_clocks_mhz or (), len(row.look_s or ())
     return {name: all_mhz[place * count : (place + 1) * count] for place, name in enumerate(names)}
-
-
-def _slowed(row: ProfileRow) -> Iterator[tuple[str, float, float]]:
-    """Yield the clocks of a row that ended below where they began: name, first and last, MHz."""
-    for name, own in clocks_of(row).items():
-        if own and own[-1] < (1 - _WITHIN) * own[0]:
-            yield name, own[0], own[-1]

@@ -20,16 +20,14 @@ from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device, LiveSource, TableSource
 from edgetune.errors import InputError
 from edgetune.stages.profiling.disturbances import check_possible, contention_warning, describe_contention
-from edgetune.stages.profiling.journal import Journal, discard_journal
+from edgetune.stages.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.point_state import PointState
-from edgetune.stages.profiling.profiler import Profiler, open_profiler
-from edgetune.stages.profiling.queue import Queue, Visit, between_rounds, disagreements, visits
+from edgetune.stages.profiling.profiler import Profiler
+from edgetune.stages.profiling.queue import Queue, Visit, between_rounds, change_summary, disagreements, visits
 from edgetune.stages.profiling.sweep_journal import (
     SweepJournalEntry,
     identify,
     identity_sha256,
-    open_journal,
     origin_of,
     partial_points,
     points_sha256,
@@ -52,7 +50,6 @@ class SweepProgress:
         done: Points finished, those of earlier runs included; each round of a point counts.
         total: Points requested.
         resumed: Points taken over from earlier runs.
-        eta_s: Seconds left, from the pace of this run; ``None`` before there is one.
         row: The row just finished.
         state: What is done at the present point.
     """
@@ -60,18 +57,13 @@ class SweepProgress:
     done: int
     total: int
     resumed: int
-    eta_s: float | None = None
     row: ProfileRow | None = None
-    state: PointState | None = None
-
-
-def _silent(_: SweepProgress) -> None:
-    """Report nothing."""
+    state: str | None = None
 
 
 def sweep(
     device: Device, workload: Workload, points: Sequence[Point] | Sequence[Visit], options: ProfileOptions,
-    journal_path: Path, *, on_progress: Callable[[SweepProgress], None] = _silent, fresh: bool = False,
+    journal_path: Path, *, on_progress: Callable[[SweepProgress], None] = lambda _: None, fresh: bool = False,
     watched: bool = False,
 ) -> Profile:  # fmt: skip
     """Measure every point that the journal lacks, and return all of them as a profile.
@@ -98,15 +90,17 @@ def sweep(
     if not points:
         raise InputError("there are no points to measure", "give at least one batch size and one mode")
     check_possible(device, options)
-    _check_rounds(device, options)
+    if options.interleave_repeats > 1 and isinstance(device.source, TableSource):
+        raise InputError(f"--interleave-repeats: {device.name} looks up what was measured", "leave it out")
     order = given or visits(points, options.interleave_repeats, options.seed)
     told = _ProgressReporter(on_progress, SweepProgress(0, len(order), 0))
     identity = identify(device, workload, points[0].task, options)
-    with open_journal(journal_path, identity, synced=not device.simulated, fresh=fresh) as journal:
+    with open_journal(SweepJournalEntry, journal_path, identity, synced=not device.simulated, fresh=fresh) as journal:
         try:
-            with open_profiler(device, workload, points[0].task, options, told.state, sampling=watched) as profiler:
+            with Profiler(device, workload, points[0].task, options, told.state, sampling=watched) as profiler:
                 _fill(profiler, order, journal=journal, told=told)
-                data_warnings = profiler.data_warnings(_measured_size(journal.entries, points))
+                measured = (entry.point.batch_size for entry in journal.entries if not entry.failed)
+                data_warnings = profiler.data_warnings(next(measured, points[0].batch_size))  # alike at all sizes
         finally:
             if all(entry.failed for entry in journal.entries):
                 discard_journal(journal_path)  # every point in it would be tried again
@@ -116,16 +110,6 @@ def sweep(
             request["partial"] = partial
         header = _header(device, workload, options, kept, resumed=told.last.resumed, request=request)
         return Profile(replace(header, warnings=(*header.warnings, *data_warnings)), _rows(kept))
-
-
-def _check_rounds(device: Device, options: ProfileOptions) -> None:
-    """Refuse several rounds on a recorded table.
-
-    Raises:
-        InputError: The device is a table.
-    """
-    if options.interleave_repeats > 1 and isinstance(device.source, TableSource):
-        raise InputError(f"--interleave-repeats: {device.name} looks up what was measured", "leave it out")
 
 
 @dataclass(slots=True)
@@ -140,13 +124,8 @@ class _ProgressReporter:
         self.last = replace(self.last, **{"row": None, "state": None, **changes})
         self.on_progress(self.last)
 
-    def state(self, state: PointState) -> None:
+    def state(self, state: str) -> None:
         self.report(state=state)
-
-
-def _measured_size(entries: Sequence[SweepJournalEntry], points: Sequence[Point]) -> int:
-    """Return a batch size with a measured point, if there is one: a cost model warns alike at all sizes."""
-    return next((entry.point.batch_size for entry in entries if not entry.failed), points[0].batch_size)
 
 
 def _fill(
@@ -159,7 +138,7 @@ def _fill(
     resumed = len(order) - len(queue)
     told.report(done=resumed, resumed=resumed)
     for done, entry in enumerate(_measured(profiler, queue, journal), start=1):
-        told.report(done=resumed + done, eta_s=profiler.elapsed_s / done * len(queue), row=entry.rows[-1])
+        told.report(done=resumed + done, row=entry.rows[-1])
     if profiler.last_error is not None and all(entry.failed for entry in journal.entries):
         raise profiler.last_error
 
@@ -235,8 +214,8 @@ def _header(
     if isinstance(device.source, LiveSource) and os.geteuid() == 0:
         conditions["ran_as_root"] = True
     changes = between_rounds([entry.rows[-1] for entry in last])
-    if changes is not None:
-        conditions["rounds"] = {"count": max(options.interleave_repeats, 2), **changes.plain()}
+    if changes:
+        conditions["rounds"] = {"count": max(options.interleave_repeats, 2), **change_summary(changes)}
     overheads = [entry.overhead for entry in last if entry.overhead is not None]
     if overheads:
         conditions["harness_overhead"] = {"median": median(overheads), "max": max(overheads)}

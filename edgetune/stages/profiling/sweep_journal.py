@@ -7,13 +7,12 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgetune.artifacts.files import STDIN, file_hash
 from edgetune.artifacts.header import DataWarning, Header
-from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.output_file import OutputFile
 from edgetune.artifacts.profile import KIND, VERSION, Point, Profile, ProfileRow, Task
 from edgetune.artifacts.repeats import NOT_MEASURED, merged
@@ -22,13 +21,10 @@ from edgetune.errors import InputError
 from edgetune.processes.user_folders import make_private, temporary_folder, user_folder
 from edgetune.stages.profiling.journal import (
     JOURNAL_SUFFIX,
-    Journal,
-    JournalFormat,
     about,
-    checked,
     journal_beside,
-    open_journal_of,
     peek,
+    read_entry,
 )
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.queue import Visit
@@ -69,45 +65,6 @@ class SweepJournalEntry:
         return self.rows[-1].status == "failed"
 
 
-_NAMES = frozenset(field.name for field in fields(ProfileRow))
-
-
-def plain_entry(entry: SweepJournalEntry) -> dict[str, Any]:
-    """Return an entry as plain data, without the columns that were not measured."""
-    point = entry.point
-    asked: dict[str, Any] = {"workload": point.workload, "task": point.task, "batch_size": point.batch_size}
-    asked["mode"] = point.mode.settings()
-    rows = [{name: value for name, value in asdict(row).items() if value is not None} for row in entry.rows]
-    facts = {name: getattr(entry, name) for name in ("overhead", "target_reached", "round", "cooled")}
-    return {"point": asked, "rows": rows, **facts}
-
-
-def to_entry(value: Mapping[str, Any]) -> SweepJournalEntry:
-    """Return the entry that plain data describe: the inverse of ``plain_entry``.
-
-    Raises:
-        AttributeError, LookupError, TypeError, ValueError: The data do not describe an entry.
-    """
-    asked = value["point"]
-    rows = [
-        {"minibatch_s": None, **{name: cell for name, cell in row.items() if name in _NAMES}} for row in value["rows"]
-    ]
-    return checked(
-        SweepJournalEntry, {**value, "point": {**asked, "mode": Mode.of(asked["mode"]).settings()}, "rows": rows}
-    )
-
-
-POINTS: JournalFormat[SweepJournalEntry] = JournalFormat(plain_entry, to_entry, lambda entry: entry.failed)
-"""The journal of a sweep."""
-
-
-def open_journal(
-    path: Path, identity: Mapping[str, Any], *, synced: bool = True, fresh: bool = False
-) -> Journal[SweepJournalEntry]:
-    """Open the journal of a sweep; see ``open_journal_of``."""
-    return open_journal_of(POINTS, path, identity, synced=synced, fresh=fresh)
-
-
 def entries_in_journal(path: Path, identity: Mapping[str, Any]) -> list[SweepJournalEntry]:
     """Return the entries in the journal of this very request; none where there is no such journal."""
     found = peek(path)
@@ -138,8 +95,8 @@ def stopped_sweep(file: str) -> Profile | None:
 def _entries(values: list[dict[str, Any]]) -> list[SweepJournalEntry]:
     """Return the entries that plain data describe; none where they are those of a training."""
     try:
-        return [to_entry(value) for value in values]
-    except (AttributeError, LookupError, TypeError, ValueError):
+        return [read_entry(SweepJournalEntry, value) for value in values]
+    except ValueError:
         return []
 
 

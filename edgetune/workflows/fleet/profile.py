@@ -17,7 +17,6 @@ from edgetune.artifacts.repeats import first_difference
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.profiling.boards import with_boards
 from edgetune.stages.profiling.estimate import SweepEstimate
-from edgetune.stages.profiling.point_state import Several
 from edgetune.stages.profiling.sweep import SweepProgress
 from edgetune.stages.profiling.sweep_journal import grown, missing_points, points_sha256
 from edgetune.units import parse_share
@@ -148,8 +147,8 @@ def asked_of(opts: ProfileCommandOptions) -> Asked:
         InputError: an option is invalid, or a file is missing.
     """
     profile_options(opts)
-    if opts.shard is not None or opts.root is not None or "max" in str(opts.batch_sizes):
-        raise InputError("--shard, --root and --batch-sizes max are for one board", "leave them out")
+    if opts.shard is not None or opts.root is not None:
+        raise InputError("--shard and --root are for one board", "leave them out")
     training = [each.name for each in fields(ConvergenceOptions)]
     given: dict[str, Any] = {
         each.name: list(value) if isinstance(value := getattr(opts, each.name), tuple) else value
@@ -291,7 +290,7 @@ class _Progress:
     """
 
     def __init__(self, on_progress: OnProgress, total: int) -> None:
-        self._on_progress, self._total, self._begun_s = on_progress, total, time.monotonic()
+        self._on_progress, self._total = on_progress, total
         self._done: set[Any] = set()
         self._told_s = float("-inf")
 
@@ -299,9 +298,8 @@ class _Progress:
         """Report a row, and what each board does."""
         self._done.add((row.point, row.round))
         done = min(len(self._done), self._total)
-        eta_s = (time.monotonic() - self._begun_s) / max(done, 1) * (self._total - done)
-        progress = SweepProgress(done, self._total, 0, eta_s, row)
+        progress = SweepProgress(done, self._total, 0, row)
         self._on_progress(progress)
         if time.monotonic() - self._told_s > _EVERY_S:
             self._told_s = time.monotonic()
-            self._on_progress(replace(progress, row=None, state=Several(tuple(map(str, sweep.boards.values())))))
+            self._on_progress(replace(progress, row=None, state="\n".join(map(str, sweep.boards.values()))))

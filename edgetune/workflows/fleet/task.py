@@ -29,10 +29,10 @@ from edgetune.processes.messages import die_with
 from edgetune.processes.user_folders import user_folder
 from edgetune.stages.profiling.boards import measured_by
 from edgetune.stages.profiling.estimate import estimate
-from edgetune.stages.profiling.journal import discard_journal
+from edgetune.stages.profiling.journal import discard_journal, open_journal
 from edgetune.stages.profiling.queue import Visit
 from edgetune.stages.profiling.sweep import request_header, sweep
-from edgetune.stages.profiling.sweep_journal import default_journal_path, identify, identity_sha256, open_journal
+from edgetune.stages.profiling.sweep_journal import SweepJournalEntry, default_journal_path, identify, identity_sha256
 from edgetune.version import __version__
 from edgetune.workflows.device_option import recovered
 from edgetune.workflows.output import begin_outputs
@@ -132,7 +132,7 @@ def _measure(board: Board, request: Mapping[str, Any]) -> dict[str, Any]:
     journal = _journal(board, request["sweep"])
     if request.get("all"):
         identity = identify(device, workload, asked.points[0].task, options)
-        with open_journal(journal, identity) as open_:
+        with open_journal(SweepJournalEntry, journal, identity) as open_:
             done = [entry.visit for entry in open_.entries if not entry.failed]
         order = list(dict.fromkeys([*order, *done]))
     if not order:
@@ -200,7 +200,7 @@ def _asked(board: Board, request: Mapping[str, Any]) -> ProfileRequest:
     given = {**request["options"], **_files(request["files"])}
     opts = ProfileCommandOptions(**given, device=board.device, root=board.root)
     _refuse_code(board, opts)
-    asked = request_of(opts, Reporter(), run_code=str(opts.batch_sizes).find("max") >= 0)
+    asked = request_of(opts, Reporter())
     named = Path(opts.model).name
     return replace(asked, workload=replace(asked.workload, reference=named)) if "model" in request["files"] else asked
 

@@ -22,7 +22,7 @@ from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.power import Budgets
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.units import parse_power_w, parse_time_s
-from edgetune.workflows.device_option import open_named, recovered
+from edgetune.workflows.device_option import open_named, recovered, warn_of_load
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.interleave.planning import InterleaveJob, InterleaveRequest, choose_tenants, explained
 from edgetune.workflows.interleave.points import (
@@ -40,7 +40,6 @@ from edgetune.workflows.interleave.tenants import (
     tenants_of_options,
 )  # fmt: skip
 from edgetune.workflows.interleave.turns import InterleaveResult, Turns
-from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.output import FinishedRun, Target, check_outputs, choose_target, keep_rows, write_run
 from edgetune.workflows.parse_options import choose_modes, mode_here, parse_dimensions, profile_options
 from edgetune.workflows.profile.options import PointOptions

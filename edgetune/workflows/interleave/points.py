@@ -23,7 +23,7 @@ from edgetune.stages.interleave.backend import Inference, LiveTenant, Minibatch,
 from edgetune.stages.interleave.live import LiveMinibatchBackend
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.point_state import OnState
-from edgetune.stages.profiling.profiler import Profiler, open_profiler
+from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stats import find_warmup, median, percentile
 from edgetune.units import NS, format_si
 from edgetune.workflows.interleave.tenants import TenantSpec
@@ -84,7 +84,7 @@ class Measuring:
         self._profilers: dict[tuple[str, Task], Profiler] = {}
         with ExitStack() as stack:
             for each in tenants:
-                profiler = open_profiler(device, each.workload, each.asked.task, options(each.asked), on_state)
+                profiler = Profiler(device, each.workload, each.asked.task, options(each.asked), on_state)
                 self._profilers[each.workload.name, each.asked.task] = stack.enter_context(profiler)
             self.close = stack.pop_all().close
 

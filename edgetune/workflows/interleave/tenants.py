@@ -372,7 +372,7 @@ def _as_command(tenant: TenantSpec) -> TenantSpec:
     if found is None and tenant.batch_size not in (None, 1):
         message = f"{tenant.reference} declares no option for its batch size, e.g. --batch-size"
         raise InputError(message, "leave --train-batch-size out")
-    option, size = (None, 1) if found is None else (found.option, tenant.batch_size or found.default)
+    option, size = (None, 1) if found is None else (found[0], tenant.batch_size or found[1])
     return replace(tenant, reference=command_of(tenant.reference, option), batch_size=size)
 
 

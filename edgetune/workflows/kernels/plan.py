@@ -206,7 +206,7 @@ def _check_view(view: str, policies: Sequence[str], tasks: Sequence[GpuTask], du
     Raises:
         InputError: the view is unknown, its policy does not run, or it begins after the last request.
     """
-    part = choose_view("kernel_timeline", view).part
+    part = choose_view("kernel_timeline", view).keywords
     policy, from_s = part.get("policy"), part.get("from_s")
     drawn = [*policies, *([SOLO] if any(task.critical for task in tasks) else [])]
     if policy is not None and policy not in drawn:

@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from edgetune.artifacts.files import storable
@@ -21,11 +21,10 @@ from edgetune.devices.capabilities import Absent
 from edgetune.devices.recorded import PREFIX as RECORDED
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.profiler import Profiler, open_profiler
+from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stages.profiling.sweep import SweepProgress, request_header
 from edgetune.stats import summarise
-from edgetune.workflows.device_option import open_named
-from edgetune.workflows.load_warning import warn_of_load
+from edgetune.workflows.device_option import open_named, warn_of_load
 from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import profile_options
 from edgetune.workflows.profile.options import MeasureCommandOptions, MeasuringOptions, ProfileCommandOptions
@@ -40,14 +39,14 @@ _TURNS = 5
 
 
 def measure_commands(
-    opts: MeasureCommandOptions, reporter: Reporter, on_row: Callable[[ProfileRow], None]
+    opts: MeasureCommandOptions, reporter: Reporter, on_table: Callable[[Profile], None]
 ) -> tuple[Profile, Target | None]:
     """Measure every command and return its rows, one a turn, and where the table was written, if anywhere.
 
     Args:
         opts: The options.
         reporter: Shows the progress.
-        on_row: Takes each command in one row.
+        on_table: Takes a table with each command in one row.
 
     Raises:
         InputError: a command or an option cannot be used, or every command failed: the error of the last.
@@ -85,12 +84,11 @@ def measure_commands(
 
     def keep() -> Profile:
         """Report every command and write the table of what is measured."""
-        for own in rows.values():
-            if own:
-                on_row(in_one(own))
         found = Profile(
             request_header(device, workloads[0], options), tuple(row for own in rows.values() for row in own)
         )
+        if found.rows:
+            on_table(replace(found, rows=tuple(in_one(own) for own in rows.values() if own)))
         if target is not None and found.rows:
             target.write(found)
         return found
@@ -100,7 +98,7 @@ def measure_commands(
             with ExitStack() as stack:
                 on_progress = stack.enter_context(reporter.sweep(label))
                 profilers = {
-                    each.name: stack.enter_context(open_profiler(device, each, "infer", options, reporter.points))
+                    each.name: stack.enter_context(Profiler(device, each, "infer", options, reporter.points))
                     for each in workloads
                 }
                 turns = _turns(options) if len(workloads) > 1 else [options]
@@ -186,10 +184,11 @@ def as_command(opts: ProfileCommandOptions, reporter: Reporter) -> ProfileComman
     if Path(opts.model).suffix == ".py" and not named and is_script(require_file(opts.model)):
         option, sizes = opts.batch_option, opts.batch_sizes
         if option is None and (found := batch_option(Path(opts.model))) is not None:
-            option = found.option if sizes is not None or found.default is not None else None
-            if sizes is None and found.default is not None:
-                sizes = [found.default]
-                reporter.info(f"note: batch size {found.default}, the default of {found.option} of {opts.model}")
+            name, default = found
+            option = name if sizes is not None or default is not None else None
+            if sizes is None and default is not None:
+                sizes = [default]
+                reporter.info(f"note: batch size {default}, the default of {name} of {opts.model}")
         model = command_of(opts.model, option, opts.python)
         return replace(opts, model=model, steps=True, task=opts.task or "train", batch_sizes=sizes)
     if opts.batch_option is not None:
@@ -203,16 +202,8 @@ def command_of(script: str, option: str | None, python: str | None = None) -> st
     return PREFIX + shlex.join(words)
 
 
-@dataclass(frozen=True, slots=True)
-class BatchOption:
-    """The option by which a script takes its batch size; its default, if that is written as a number."""
-
-    option: str
-    default: int | None
-
-
-def batch_option(path: Path) -> BatchOption | None:
-    """Return the option of a script for its batch size, as it declares it to argparse or click.
+def batch_option(path: Path) -> tuple[str, int | None] | None:
+    """Return the option of a script for its batch size, as it declares it to argparse or click, and its default.
 
     The script is not executed. Of several candidates the one named most plainly counts.
     """
@@ -221,8 +212,8 @@ def batch_option(path: Path) -> BatchOption | None:
         if isinstance(node, ast.Call) and _called(node.func) in _DECLARES:
             default = next((_whole(each.value) for each in node.keywords if each.arg == "default"), None)
             names = [str(each.value) for each in node.args if isinstance(each, ast.Constant)]
-            found += [BatchOption(name, default) for name in names if _BATCH.fullmatch(name)]
-    return min(found, key=lambda each: len(each.option), default=None)
+            found += [(name, default) for name in names if _BATCH.fullmatch(name)]
+    return min(found, key=lambda each: len(each[0]), default=None)
 
 
 def _whole(value: ast.expr) -> int | None:

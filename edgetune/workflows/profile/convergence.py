@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from edgetune.artifacts.convergence import Convergence
+from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.io import read
 from edgetune.devices.cpu import usable_cpus
 from edgetune.errors import InputError
@@ -21,7 +21,7 @@ from edgetune.stages.profiling.convergence.proxy import (
     resolve_proxy,
     takes_tokens,
 )
-from edgetune.stages.profiling.convergence.runs import RunProgress, train_all
+from edgetune.stages.profiling.convergence.runs import train_all
 from edgetune.stages.profiling.journal import discard_journal
 from edgetune.stages.profiling.sweep import SweepProgress
 from edgetune.stages.profiling.sweep_journal import default_journal_path, identity_sha256
@@ -87,7 +87,8 @@ def training_request(opts: ProfileCommandOptions) -> TrainingRequest:
     sizes = parse_batch_sizes(opts.batch_sizes or _DEFAULT_SIZES)
     seeds = range(opts.seed, opts.seed + (opts.seeds or _DEFAULT_SEEDS))
     tasks = [(size, seed) for seed in seeds for size in sizes]
-    jobs = min(opts.jobs or _default_jobs(proxy.device), len(tasks))
+    most = _GPU_JOBS if proxy.device.startswith("cuda") else len(tasks)
+    jobs = min(opts.jobs or min(len(usable_cpus()) or os.cpu_count() or 1, most), len(tasks))
     name = f"{proxy.workload.name.replace(':', '-')}-{proxy.dataset.name}-convergence.parquet"
     return TrainingRequest(proxy, tasks, jobs, name)
 
@@ -115,33 +116,29 @@ def _proxy(opts: ProfileCommandOptions) -> Proxy:
     workload, device = resolve_proxy(opts.model), _torch_device(opts.device)
     sizes = parse_batch_sizes(opts.batch_sizes or _DEFAULT_SIZES)
     reference = opts.dataset or (_DEFAULT_TEXT if takes_tokens(workload) else _DEFAULT_DATASET)
-    dataset = _facts(reference, tokens=takes_tokens(workload), samples=opts.dataset_samples)
+    dataset = _facts(reference, tokens=takes_tokens(workload))
     options = TrainingOptions(
         target_accuracy=_target_accuracy(opts.target_accuracy, reference),
         max_epochs=opts.max_epochs or _DEFAULT_EPOCHS,
-        optimizer=opts.optimizer or "adam",
         learning_rate=1e-3 if opts.learning_rate is None else opts.learning_rate,
     )
     check_sizes(sizes, dataset, options)
-    return Proxy(workload, dataset, _absolute(reference, dataset), options, device, opts.dataset_samples)
+    absolute = reference if dataset.sha256 is None else str(Path(reference).resolve())
+    return Proxy(workload, dataset, absolute, options, device)
 
 
-def _facts(reference: str, *, tokens: bool, samples: int | None) -> DatasetFacts:
+def _facts(reference: str, *, tokens: bool) -> DatasetFacts:
     """Return the facts of a data set; files of others are read in a process of their own."""
     if reference in DRAWN:
-        return load_dataset(reference, tokens=tokens, samples=samples).facts
+        return load_dataset(reference, tokens=tokens).facts
     with closing(Child(_READER)) as child:
-        command = {"dataset": reference, "tokens": tokens, "samples": samples}
+        command = {"dataset": reference, "tokens": tokens}
         try:
             reply = child.ask(command, deadline_s=time.monotonic() + _LONGEST_READ_S)
             return DatasetFacts(**reply["facts"])
         except TimeoutError:
             message = f"{reference} was not read within {_LONGEST_READ_S / 60:.0f} minutes"
             raise InputError(message, "take fewer files, or save the arrays: numpy.savez(FILE, x=x, y=y)") from None
-
-
-def _absolute(reference: str, dataset: DatasetFacts) -> str:
-    return reference if dataset.sha256 is None else str(Path(reference).resolve())
 
 
 def _target_accuracy(text: str | float | None, reference: str) -> float:
@@ -166,11 +163,6 @@ def _torch_device(name: str) -> str:
     raise InputError(f"--convergence really trains, which {name} cannot", "--device auto, host or nvidia:0")
 
 
-def _default_jobs(device: str) -> int:
-    cores = len(usable_cpus()) or os.cpu_count() or 1
-    return min(cores, _GPU_JOBS) if device.startswith("cuda") else cores
-
-
 def train_missing(request: TrainingRequest, target: Target, *, fresh: bool, reporter: Reporter) -> Convergence:
     """Train the runs that neither the journal nor the table has, write the table, then discard the journal."""
     proxy, tasks = request.proxy, request.tasks
@@ -186,27 +178,21 @@ def train_missing(request: TrainingRequest, target: Target, *, fresh: bool, repo
         reporter.sweep(SimulationLabel(False, reporter)) as on_progress,
     ):
 
-        def report(progress: RunProgress) -> None:
-            resumed = progress.resumed if progress.row is None else 0
-            on_progress(SweepProgress(progress.done, progress.total, resumed, progress.eta_s))
-            if progress.row is not None:
-                _report_run(progress, reporter)
+        def report(done: int, resumed: int, row: ConvergenceRow | None) -> None:
+            on_progress(SweepProgress(done, len(tasks), 0 if row else resumed))
+            if row is None:
+                return
+            what = f"batch {row.batch_size} seed {row.seed}"
+            if row.reached:
+                reporter.detail(f"{done} of {len(tasks)}: {what}: {row.epochs:.3g} epochs")
+            else:
+                reporter.info(f"{row.status}: {what}: {row.reason}")
 
-        table = train_all(proxy, tasks, journal, jobs=request.jobs, known=known, on_progress=report, fresh=fresh)
+        table = train_all(proxy, tasks, journal, jobs=request.jobs, known=known, on_run=report, fresh=fresh)
     target.write(table)
     discard_journal(journal)
     target.report(reporter)
     return table
-
-
-def _report_run(progress: RunProgress, reporter: Reporter) -> None:
-    row = progress.row
-    assert row is not None
-    what = f"batch {row.batch_size} seed {row.seed}"
-    if row.reached:
-        reporter.detail(f"{progress.done} of {progress.total}: {what}: {row.epochs:.3g} epochs")
-    else:
-        reporter.info(f"{row.status}: {what}: {row.reason}")
 
 
 def _earlier(target: Target, request_sha256: str) -> Convergence | None:

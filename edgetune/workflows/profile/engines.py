@@ -81,19 +81,6 @@ def in_python(device: Device, python: str | None) -> Device:
     return replace(device, conditions={**device.conditions, **versions(python)})
 
 
-def engine_sizes(device: Device, workload: Workload, options: ProfileOptions) -> tuple[tuple[int, ...], str]:
-    """Return the batch size at which an engine file is measured unless one is named, and a note on it.
-
-    Raises:
-        InputError, DeviceError: the engine or TensorRT cannot be loaded.
-    """
-    assert isinstance(device.source, LiveSource)
-    from edgetune.stages.profiling.supervisor import inspect_engine
-
-    limits = inspect_engine(device.source, workload, options)
-    return (limits.usual,), f"{workload.name}: takes {limits}, measured at {limits.usual}"
-
-
 def build_engines(
     device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions, reporter: Reporter
 ) -> None:

@@ -149,15 +149,10 @@ class ConvergenceOptions:
             metavar="NAME",
         ),
     ] = None
-    dataset_samples: Annotated[
-        int | None,
-        _trained("Take N of the samples to learn from, and hold out a fifth of them. ", metavar="N", least=5),
-    ] = None
     target_accuracy: Annotated[str | float | None, _trained("Accuracy to reach, e.g. 90%.", metavar="SHARE")] = None
     max_epochs: Annotated[int | None, _trained("Most epochs of a run. Default: 40.", metavar="N", least=1)] = None
     seeds: Annotated[int | None, _trained("Runs per batch size. Default: 3.", metavar="N", least=1)] = None
     jobs: Annotated[int | None, _trained("Runs in parallel. Default: one per core.", metavar="N", least=1)] = None
-    optimizer: Annotated[str | None, _trained("Optimiser: adam (default) or adamw.", metavar="NAME")] = None
     learning_rate: Annotated[
         float | None,
         _trained(
@@ -189,15 +184,10 @@ class ProfileCommandOptions(ServerOptions, ConvergenceOptions, MeasuringOptions)
     batch_sizes: Annotated[
         str | Sequence[int] | None,
         Option(
-            "Samples per minibatch, e.g. 1,4,16; max for the largest that fits in memory. Default: the exported size, "
-            "else 1; of a table, all sizes.",
+            "Samples per minibatch, e.g. 1,4,16. Default: the exported size, else 1; of a table, all sizes.",
             ("--batch-sizes", "-b"), "Problem", "LIST",
         ),
     ] = None  # fmt: skip
-    memory_budget: Annotated[
-        str | int | None,
-        Option("Most memory for --batch-sizes max, e.g. 2GiB. Default: 90% of what is free.", (), "Problem", "SIZE"),
-    ] = None
     batch_axis: options.BatchAxis = ()
     batch_option: Annotated[
         str | None,

@@ -25,7 +25,7 @@ def draw_views(artifact: Artifact, out: SectionWriter) -> None:
     """Draw every figure that the kind of an artifact has."""
     kind = artifact.header.kind
     for view in views_of(kind):
-        out.figure(partial(choose_view(kind, view).draw, artifact), f"{kind.replace('_', ' ')}: {view}")
+        out.figure(partial(choose_view(kind, view), artifact), f"{kind.replace('_', ' ')}: {view}")
 
 
 def evaluation_section(evaluation: Evaluation, out: SectionWriter, by: str = "workload") -> None:

@@ -12,7 +12,7 @@ from edgetune.plotting.page import SectionWriter
 from edgetune.stages.elastic.bound import NOTE, bounds_of, describe_bound
 from edgetune.stages.elastic.timeline import PolicyFigures, TaskFigures, summarise
 from edgetune.workflows.cells import cell, si_cell
-from edgetune.workflows.figures import FigureView
+from edgetune.workflows.figures import draw_view
 
 if TYPE_CHECKING:
     from edgetune.artifacts.kernel_timeline import KernelTimeline
@@ -32,8 +32,8 @@ def kernel_timeline_section(timeline: KernelTimeline, out: SectionWriter) -> Non
     for line in [*_figures(found), *_bounds(timeline, found), *_remarks(timeline, found)]:
         out.note(line)
     for policy in dict.fromkeys(of.policy for of in found):
-        figure = FigureView("kernel_timeline", "gantt", {"policy": policy})
-        out.figure(partial(figure.draw, timeline), f"{policy} over time")
+        draw = partial(draw_view, "kernel_timeline.gantt", timeline, policy=policy)
+        out.figure(draw, f"{policy} over time")
 
 
 def answer(timeline: KernelTimeline) -> dict[str, Any]:

@@ -21,12 +21,11 @@ from edgetune.stages.profiling.boards import BOARDS
 from edgetune.stages.profiling.disturbances import OTHERS
 from edgetune.units import format_bytes, format_duration, format_si
 from edgetune.workflows.cells import cell, own_figure, rows_of, si_cell
-from edgetune.workflows.figures import FigureView
+from edgetune.workflows.figures import draw_view
 from edgetune.workflows.report.comparison import column_name, setting_cell, settings_cells, write_common
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import Profile, ProfileRow
-    from edgetune.stages.profiling.energy import TokenEnergy
 
 _Figures = Mapping[str, "Callable[[ProfileRow], object]"]
 
@@ -52,28 +51,6 @@ _COUNTED = {
 }
 
 
-def _write_energies(rows: Sequence[ProfileRow], settings: _Figures, out: SectionWriter) -> None:
-    """Write the energy of a token of prompts and of answers, if the lengths of requests tell it."""
-    from edgetune.stages.profiling.energy import token_energies
-
-    found = token_energies(rows)
-    if not found:
-        return
-    out.note("energy of a token by least squares over the lengths, and the residual of a request")
-    figures: Mapping[str, Callable[[TokenEnergy], object]] = {
-        **{name: partial(_of_row, cell_of) for name, cell_of in settings.items() if name != "workload"},
-        "of a prompt>": lambda each: si_cell(each.prompt_j, "J"),
-        "of an answer>": lambda each: si_cell(each.output_j, "J"),
-        "residual>": lambda each: f"{each.residual:.1%}" if each.pairs > 2 else None,
-        "lengths>": lambda each: each.pairs,
-    }
-    out.table(*rows_of(figures, found))
-
-
-def _of_row(cell_of: Callable[[ProfileRow], object], each: TokenEnergy) -> object:
-    return cell_of(each.row)
-
-
 def write_answers(rows: Sequence[ProfileRow], settings: _Figures, out: SectionWriter) -> None:
     """Write times, rates and energy of the answers of a server; nothing if no row is of a server.
 
@@ -92,7 +69,6 @@ def write_answers(rows: Sequence[ProfileRow], settings: _Figures, out: SectionWr
     out.note(text)
     out.table(*rows_of({**settings, **_TIMES}, found))
     out.table(*rows_of({**settings, **_RATES}, found))
-    _write_energies(rows, settings, out)
     if any(row.bunched_share for row in found):
         text = "bunched: share of the answers whose tokens arrived together; they have no ttft and no time of a token"
         out.note(text)
@@ -120,9 +96,9 @@ def profile_section(table: Profile, out: SectionWriter) -> None:
     _write_boards(table, out)
     write_answers(rows, settings, out)
     _write_long(rows, varying, out)
-    out.figure(partial(FigureView("profile", "points").draw, table), "time against power")
+    out.figure(partial(draw_view, "profile.points", table), "time against power")
     if any(row.look_s is not None for row in rows):
-        out.figure(partial(FigureView("profile", "soak").draw, table), "soak")
+        out.figure(partial(draw_view, "profile.soak", table), "soak")
 
 
 def _write_boards(table: Profile, out: SectionWriter) -> None:
@@ -175,16 +151,14 @@ def _rows(rows: Sequence[ProfileRow], settings: _Figures) -> tuple[list[str], li
             "memory>": lambda row: cell(row.memory_peak_bytes, format_bytes),
             "built in>": lambda row: si_cell(row.build_s, "s"),
             "engine>": lambda row: cell(row.engine_bytes, format_bytes),
-            "status": lambda row: _status(row) if whole else None,
+            "status": lambda row: (
+                (row.status if row.status == "ok" else f"{row.status}: {row.reason}") if whole else None
+            ),
         },
         rows,
     )
     found = [[figure(row) for figure in figures.values()] for row in rows]
     return [*figures, *columns], [[*of, *more] for of, more in zip(found, cells or [[]] * len(rows), strict=True)]
-
-
-def _status(row: ProfileRow) -> str:
-    return "ok" if row.status == "ok" else f"{row.status}: {row.reason}"
 
 
 _UNLIKE = 0.05
@@ -207,14 +181,14 @@ def _interval(row: ProfileRow) -> str | None:
 
 def _write_long(rows: Sequence[ProfileRow], varying: Sequence[str], out: SectionWriter) -> None:
     """Write what soaks showed, and the first minibatches after idling."""
-    from edgetune.stages.profiling.soak import soak_sentence, soak_summary
+    from edgetune.stages.profiling.soak import soak_sentence
 
     for row in rows:
         cells = zip(varying, settings_cells(row, varying), strict=True)
         which = ", ".join(f"{column_name(name).rstrip('>')} {value}" for name, value in cells)
         head = f"{which}: " if which else ""
-        if (soak := soak_summary(row)) is not None:
-            out.note(f"{head}{soak_sentence(soak)}")
+        if (soak := soak_sentence(row)) is not None:
+            out.note(f"{head}{soak}")
         gaps = zip(row.idle_gap_s or (), row.idle_minibatch_s or (), strict=True)
         said = [
             f"{format_si(first_s, 's')} after {format_duration(gap_s)} ({first_s / row.minibatch_s:.2g} x)"

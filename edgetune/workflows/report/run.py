@@ -10,7 +10,7 @@ from edgetune.plotting.gantt import names_of
 from edgetune.plotting.page import SectionWriter, Table
 from edgetune.units import format_duration, format_si
 from edgetune.workflows.cells import cell, rows_of, si_cell
-from edgetune.workflows.figures import FigureView
+from edgetune.workflows.figures import draw_view
 
 if TYPE_CHECKING:
     from edgetune.artifacts.run import Run
@@ -39,9 +39,9 @@ def run_section(run: Run, out: SectionWriter) -> None:
     out.space()
     for line in [*compared(summaries), *_remarks(summaries), *slower_than_planned(run, summaries)]:
         out.note(line)
-    out.figure(partial(FigureView("run", "latency").draw, run), "latency by engine")
+    out.figure(partial(draw_view, "run.latency", run), "latency by engine")
     for engine in names_of(run.rows, "engine"):
-        out.figure(partial(FigureView("run", "timeline", {"engine": engine}).draw, run), f"{engine} over time")
+        out.figure(partial(draw_view, "run.timeline", run, engine=engine), f"{engine} over time")
 
 
 def answer(run: Run) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from edgetune.plotting.gantt import names_of
 from edgetune.plotting.page import SectionWriter
 from edgetune.units import format_bytes, format_duration
 from edgetune.workflows.cells import cell, rows_of, si_cell
-from edgetune.workflows.figures import FigureView
+from edgetune.workflows.figures import draw_view
 
 if TYPE_CHECKING:
     from edgetune.artifacts.timeline import Timeline
@@ -41,7 +41,7 @@ def timeline_section(timeline: Timeline, out: SectionWriter) -> None:
         [(of.policy, *_job(each)) for of in summaries for each in of.by_job],
     )
     for policy in names_of(timeline.rows, "policy"):
-        out.figure(partial(FigureView("timeline", "gantt", {"policy": policy}).draw, timeline), f"{policy} over time")
+        out.figure(partial(draw_view, "timeline.gantt", timeline, policy=policy), f"{policy} over time")
 
 
 def answer(timeline: Timeline) -> dict[str, Any]:

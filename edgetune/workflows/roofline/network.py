@@ -23,13 +23,13 @@ from edgetune.errors import EdgetuneError, NotRestoredError
 from edgetune.plotting.page import Page, is_page
 from edgetune.plotting.style import Figure
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.profiler import open_profiler
+from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stages.roofline.balance import sentences, statements
 from edgetune.stages.roofline.figures import PlacedNetwork, roof_figure, write_rooflines
 from edgetune.stages.roofline.next_clocks import Change, changes, next_modes
 from edgetune.stages.roofline.placement import Placement
 from edgetune.units import counted
-from edgetune.workflows.load_warning import warn_of_contention
+from edgetune.workflows.device_option import warn_of_contention
 from edgetune.workflows.parse_options import profile_options
 from edgetune.workflows.profile.options import PointOptions
 from edgetune.workflows.reporting import Reporter
@@ -160,7 +160,7 @@ def measuring_in(
 ) -> Iterator[Callable[[Mode], ProfileRow]]:
     """Yield a function that measures a table's network in a mode; restore the device at the end."""
     options, on_state = measuring(asked, table), reporter.points
-    with open_profiler(device, workload_of(asked), table.task, options, on_state) as profiler:
+    with Profiler(device, workload_of(asked), table.task, options, on_state) as profiler:
         yield lambda mode: profiler.measure(Point(table.workload, table.task, table.batch_size, mode))
 
 

@@ -16,12 +16,12 @@ from edgetune.devices.cpu import BUSY_SHARE
 from edgetune.devices.device import Device, LiveSource, TableSource
 from edgetune.errors import EdgetuneError, InputError, NotRestoredError
 from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.profiler import Profiler, open_profiler
+from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stages.roofline.clocks import infer_roofs
 from edgetune.stages.roofline.fit import fit_roofs
 from edgetune.stages.roofline.measure import REPETITIONS, Peaks, buffer_limits_on, idle_run, measure_peaks, plan_kernels
 from edgetune.stages.roofline.placement import NOTABLY, place
-from edgetune.workflows.load_warning import warn_of_load
+from edgetune.workflows.device_option import warn_of_load
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.roofline.network import Placed
 from edgetune.workloads.kernels import BenchmarkKernel, resolve_kernel
@@ -167,7 +167,7 @@ class KernelBench:
         if self._profiler is None or workload != self._loaded:
             self._stack.close()
             options = ProfileOptions(minibatches=REPETITIONS, point_timeout_s=_KERNEL_TIMEOUT_S)
-            profiler = open_profiler(self._device, workload, "infer", options, self._on_state)
+            profiler = Profiler(self._device, workload, "infer", options, self._on_state)
             self._profiler = self._stack.enter_context(profiler)
             self._loaded = workload
         attempt = self._profiler.attempts(Point(workload.name, "infer", 1, mode))[-1]

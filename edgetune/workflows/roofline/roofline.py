@@ -14,8 +14,7 @@ from edgetune.errors import EdgetuneError
 from edgetune.stages.profiling.supervisor import layer_times
 from edgetune.stages.roofline.layers import join
 from edgetune.stages.roofline.placement import Placement, place
-from edgetune.workflows.device_option import read_peaks
-from edgetune.workflows.load_warning import warn_of_contention, warn_of_load
+from edgetune.workflows.device_option import read_peaks, warn_of_contention, warn_of_load
 from edgetune.workflows.output import Target
 from edgetune.workflows.reporting import Reporter, SimulationLabel, reporting_saved
 from edgetune.workflows.roofline.network import Placed, measured, measuring, next_changes, precision_to_run, tabled

@@ -18,8 +18,7 @@ from edgetune.stages.schedule.costs import LayerOptions, measure_machine, measur
 from edgetune.stages.schedule.network import least_budget_bytes
 from edgetune.stats import StoppingRule
 from edgetune.units import format_duration, format_si, parse_bytes
-from edgetune.workflows.device_option import open_named
-from edgetune.workflows.load_warning import warn_of_host_load
+from edgetune.workflows.device_option import open_named, warn_of_host_load
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.parse_options import choose_batch_sizes, parse_batch_axes, parse_dimensions, parse_inputs
 from edgetune.workflows.reporting import Reporter, reporting_saved

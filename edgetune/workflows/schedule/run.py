@@ -28,8 +28,7 @@ from edgetune.stages.schedule.simulation import SimulationCase, simulate
 from edgetune.stages.schedule.tasks import BudgetRecord, Paging, Record, RequestRecord
 from edgetune.stages.schedule.timeline import timeline_rows
 from edgetune.units import NS, format_bytes, format_duration
-from edgetune.workflows.device_option import open_named
-from edgetune.workflows.load_warning import warn_of_host_load
+from edgetune.workflows.device_option import open_named, warn_of_host_load
 from edgetune.workflows.output import FinishedRun, keep_rows, write_run
 from edgetune.workflows.reporting import OnAdvance, Reporter, SimulationLabel, Stopping, noting_signals
 from edgetune.workflows.schedule.options import ScheduleOptions

@@ -14,12 +14,11 @@ from edgetune.stages.profiling.disturbances import check_possible
 from edgetune.stages.profiling.estimate import SweepEstimate, estimate
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.point_state import OnState
-from edgetune.stages.profiling.profiler import Profiler, open_profiler
+from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stages.profiling.sweep_journal import origin_of
 from edgetune.stages.search.problem import PAIRS, background_task
 from edgetune.units import parse_time_s
-from edgetune.workflows.device_option import is_fleet, open_named, recovered
-from edgetune.workflows.load_warning import warn_of_load
+from edgetune.workflows.device_option import is_fleet, open_named, recovered, warn_of_load
 from edgetune.workflows.parse_options import parse_batch_sizes, profile_options
 from edgetune.workflows.profile.engines import check_modelled, in_python
 from edgetune.workflows.profile.subject import WorkloadOptions, WorkloadSelection, check, choose_subject
@@ -118,7 +117,7 @@ def _network_candidates(opts: SearchOptions, *, run_code: bool, on_state: OnStat
 
     with ExitStack() as stack:
         profilers: list[Profiler] = [
-            stack.enter_context(open_profiler(device, subject.workload, subject.task, how, on_state))
+            stack.enter_context(Profiler(device, subject.workload, subject.task, how, on_state))
             for subject, how in zip(subjects, each_options, strict=True)
         ]
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.stages.profiling.estimate import SweepEstimate
-from edgetune.stages.profiling.soak import soak_sentence, soak_summary
+from edgetune.stages.profiling.soak import soak_sentence
 from edgetune.stages.search.answer import NothingFeasibleError
 from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
 from edgetune.stages.search.space import offered_space
@@ -181,6 +181,5 @@ def confirmed(result: SearchResult, problem: Problem, candidates: Candidates, re
 
 def _told(row: ProfileRow) -> str:
     """Return what a soak showed, and why it counts as none."""
-    soak = soak_summary(row)
-    said = (None if soak is None else soak_sentence(soak), None if row.status == "ok" else row.reason)
+    said = (soak_sentence(row), None if row.status == "ok" else row.reason)
     return "; ".join(filter(None, said))

@@ -101,17 +101,16 @@ class Dataset:
         return int(max(self.x.max(), self.x_held_out.max())) + 1
 
 
-def load_dataset(reference: str, *, tokens: bool = False, samples: int | None = None) -> Dataset:
+def load_dataset(reference: str, *, tokens: bool = False) -> Dataset:
     """Return a drawn data set by its name, or the one in a ``.npz`` or ``.txt`` file or in a folder.
 
-    A ``.npz`` file holds ``x`` and ``y``, and may hold ``x_test`` and ``y_test``; without them, or with ``samples``,
+    A ``.npz`` file holds ``x`` and ``y``, and may hold ``x_test`` and ``y_test``; without them
     every fifth sample of a shuffled order (always the same) is held out. A folder holds ``.txt`` files, or pictures
     in ``train/CLASS`` and ``test/CLASS``.
 
     Args:
         reference: Name, file or folder.
         tokens: Whether the network takes tokens: integers, which are not scaled.
-        samples: Number of samples to take of those to learn from, a fifth of them held out; ``None`` takes all.
 
     Raises:
         InputError: no such name, file or folder, or one that is not such a data set.
@@ -124,8 +123,8 @@ def load_dataset(reference: str, *, tokens: bool = False, samples: int | None = 
     if tokens and (learnt[0].dtype.kind not in "iu" or learnt[0].ndim < 2 or learnt[0].min() < 0):
         message = f"{name} has samples of {_shape(learnt[0])} {learnt[0].dtype}, and the network takes tokens"
         raise InputError(message, "take text, a .npz whose x has sequences of whole numbers from 0, or another network")
-    if samples is not None or held_out is None:
-        learnt, held_out = _split(*learnt, samples=samples, name=name)
+    if held_out is None:
+        learnt, held_out = _split(*learnt)
     if not tokens:
         return _scaled(name, sha256, (learnt[0], held_out[0]), (learnt[1], held_out[1]))
     x, y, x_held_out, y_held_out = (part.astype(np.int64) for part in (*learnt, *held_out))
@@ -209,12 +208,9 @@ def _sha256_of(*arrays: Any) -> str:
     return found.hexdigest()
 
 
-def _split(x: Any, y: Any, *, samples: int | None, name: str) -> tuple[Labelled, Labelled]:
+def _split(x: Any, y: Any) -> tuple[Labelled, Labelled]:
     """Return four fifths of the samples to learn from, and a fifth held out."""
-    if samples is not None and samples > len(x):
-        message = f"{name} has {len(x)} samples to learn from, and {samples} are asked for"
-        raise InputError(message, f"--dataset-samples {len(x)}")
-    order = np.random.default_rng(0).permutation(len(x))[:samples]
+    order = np.random.default_rng(0).permutation(len(x))
     cut = len(order) - max(1, round(_SHARE_HELD_OUT * len(order)))
     return (x[order[:cut]], y[order[:cut]]), (x[order[cut:]], y[order[cut:]])
 

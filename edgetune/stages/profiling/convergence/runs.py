@@ -4,118 +4,85 @@
 
 A run that the journal or an earlier table has is not trained again; one that failed (of too little memory, say) is
 tried again. Killed at any moment, only the runs that were under way are lost.
-
-A pool of processes, each of which trains one run after the other.
 """
 
-import math
 import select
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from edgetune.artifacts import convergence
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.header import DataWarning, Header, utc_now
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.processes.child import Child
-from edgetune.stages.profiling.convergence.proxy import REFERENCE_BATCH, Proxy, Task, check_sizes
-from edgetune.stages.profiling.journal import Journal, JournalFormat, checked, discard_journal, open_journal_of
+from edgetune.stages.profiling.convergence.proxy import OPTIMIZER, REFERENCE_BATCH, Proxy, Task, check_sizes
+from edgetune.stages.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.stages.profiling.sweep_journal import identity_sha256
 
 _WORKER = "edgetune.stages.profiling.convergence.worker:train_one"
 
-Ended = tuple[ConvergenceRow, EdgetuneError | None]
-"""A finished run, and why it failed if it did."""
 
+def _ended(
+    proxy: Proxy, tasks: Sequence[Task], jobs: int
+) -> Generator[tuple[ConvergenceRow, EdgetuneError | None], None, None]:
+    """Train in child processes, each of which runs one task after the other; yield runs and why they failed, if so."""
+    waiting = deque(tasks)
+    running: dict[Child, tuple[Task, str, float]] = {}
+    """The task of each child, and when it began: in UTC, and in s."""
 
-class WorkerPool:
-    """Child processes; the constructor starts as many runs as there are jobs."""
+    def begin(child: Child) -> None:
+        """Start the next run in a child, or in a new one where it has ended; end the child where no run is left."""
+        if not waiting or not child.alive:
+            child.close()
+        if waiting:
+            child = child if child.alive else Child(_WORKER)
+            task = waiting.popleft()
+            running[child] = (task, utc_now(), time.monotonic())
+            with suppress(EdgetuneError):  # it has just ended, which ``received`` reports
+                child.send(proxy.command(*task))
 
-    def __init__(self, proxy: Proxy, tasks: Sequence[Task], jobs: int) -> None:
-        self._proxy, self._tasks = proxy, deque(tasks)
-        self._running: dict[Child, tuple[Task, str, float]] = {}
-        """The task of each child, and when it began: in UTC, and in s."""
+    try:
         for _ in range(min(jobs, len(tasks))):
-            self._begin(Child(_WORKER))
-
-    def next(self) -> Ended:
-        """Wait for the next run to end, and start another in its place."""
-        while True:
-            child = select.select([*self._running], [], [])[0][0]
-            failed = None
+            begin(Child(_WORKER))
+        while running:
+            child, failed = select.select([*running], [], [])[0][0], None
             try:
                 reply = next(child.received(), None)
             except EdgetuneError as error:
                 reply, failed = {"status": "failed", "reason": error.message}, error
             if reply is None:  # a part of a line has come
                 continue
-            (size, seed), started, begun_s = self._running.pop(child)
-            proxy = self._proxy
+            (size, seed), started, begun_s = running.pop(child)
             row = ConvergenceRow(
                 workload=proxy.workload.name, batch_size=size, epochs=reply.get("epochs"), dataset=proxy.dataset.name,
-                seed=seed, target_accuracy=proxy.options.target_accuracy, optimizer=proxy.options.optimizer,
+                seed=seed, target_accuracy=proxy.options.target_accuracy, optimizer=OPTIMIZER,
                 learning_rate=proxy.options.learning_rate_at(size), samples=reply.get("samples"),
                 accuracy=reply.get("accuracy"), status=reply["status"], reason=reply.get("reason"),
                 duration_s=round(time.monotonic() - begun_s, 3), started=started, device=reply.get("device"),
             )  # fmt: skip
-            self._begin(child)
-            return row, failed
-
-    def stop(self) -> None:
-        """End every child."""
-        for child in self._running:
+            begin(child)
+            yield row, failed
+    finally:
+        for child in running:
             child.close()
 
-    def _begin(self, child: Child) -> None:
-        """Start the next run in a child, or in a new one where it has ended; end the child where no run is left."""
-        if not self._tasks or not child.alive:
-            child.close()
-        if self._tasks:
-            child = child if child.alive else Child(_WORKER)
-            task = self._tasks.popleft()
-            self._running[child] = (task, utc_now(), time.monotonic())
-            with suppress(EdgetuneError):  # it has just ended, which ``received`` reports
-                child.send(self._proxy.command(*task))
 
-
-_NAMES = frozenset(field.name for field in fields(ConvergenceRow))
 _HOPELESS = 2
 """Runs that may fail before the first success until the rest is not tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunProgress:
-    """The progress of the runs, reported before the first and after each: see ``sweep.SweepProgress``."""
-
-    done: int
-    total: int
-    resumed: int
-    eta_s: float | None = None
-    row: ConvergenceRow | None = None
-
-
-def run_form() -> JournalFormat[ConvergenceRow]:
-    """Return the format of a run in the journal: its row without unknown fields."""
-
-    def write(row: ConvergenceRow) -> dict[str, Any]:
-        return {name: value for name, value in asdict(row).items() if value is not None}
-
-    def read(value: Mapping[str, Any]) -> ConvergenceRow:
-        known = {name: cell for name, cell in value.items() if name in _NAMES}
-        return checked(ConvergenceRow, {"epochs": None, **known})
-
-    return JournalFormat(write, read, lambda row: row.status == "failed")
+OnRun = Callable[[int, int, ConvergenceRow | None], None]
+"""Takes the numbers of finished runs and of those among them that were known, before the first run and after each."""
 
 
 def train_all(
     proxy: Proxy, tasks: Sequence[Task], journal_path: Path, *, jobs: int, known: Convergence | None = None,
-    on_progress: Callable[[RunProgress], None] = lambda _: None, fresh: bool = False,
+    on_run: OnRun = lambda *_: None, fresh: bool = False,
 ) -> Convergence:  # fmt: skip
     """Train every task that is not known yet, and return all runs as a table, by batch size and seed.
 
@@ -127,7 +94,7 @@ def train_all(
         journal_path: See ``identity.default_journal_path``.
         jobs: Processes at a time.
         known: An earlier table of the same proxy: its runs are taken over, and stay in the table.
-        on_progress: Called after every run.
+        on_run: See ``OnRun``.
         fresh: Discard the journal of an earlier run.
 
     Raises:
@@ -139,19 +106,17 @@ def train_all(
         raise InputError("there is nothing to train", "give at least one batch size and one seed")
     check_sizes([size for size, _ in tasks], proxy.dataset, proxy.options)
     rows = {} if known is None else {_task(row): row for row in known.rows}
-    with open_journal_of(run_form(), journal_path, proxy.identity, fresh=fresh) as journal:
+    with open_journal(ConvergenceRow, journal_path, proxy.identity, fresh=fresh) as journal:
         rows |= {_task(row): row for row in journal.entries}
-        left = [task for task in tasks if task not in rows or rows[task].status == "failed"]
+        left = [task for task in tasks if task not in rows or rows[task].failed]
         resumed = len(tasks) - len(left)
-        on_progress(RunProgress(resumed, len(tasks), resumed))
+        on_run(resumed, resumed, None)
         try:
             for done, row in enumerate(_finished(proxy, left, journal, jobs), start=1):
                 rows[_task(row)] = row
-                pace_s = row.duration_s or 0.0
-                eta_s = pace_s * math.ceil((len(left) - done) / jobs)
-                on_progress(RunProgress(resumed + done, len(tasks), resumed, eta_s, row))
+                on_run(resumed + done, resumed, row)
         finally:
-            if all(row.status == "failed" for row in journal.entries):
+            if all(row.failed for row in journal.entries):
                 discard_journal(journal_path)
         ordered = tuple(rows[task] for task in sorted(rows))
         return Convergence(_header(proxy, ordered, resumed), ordered)
@@ -170,11 +135,9 @@ def _finished(
     """
     failures: list[EdgetuneError] = []
     held: list[ConvergenceRow] = []
-    succeeded = any(row.status != "failed" for row in journal.entries)
-    pool = WorkerPool(proxy, tasks, jobs)
-    try:
-        for _ in tasks:
-            row, error = pool.next()
+    succeeded = any(not row.failed for row in journal.entries)
+    with closing(_ended(proxy, tasks, jobs)) as ended:
+        for row, error in ended:
             journal.append(row)
             succeeded = succeeded or error is None
             failures += [] if error is None else [error]
@@ -184,8 +147,6 @@ def _finished(
             if succeeded:
                 yield from held
                 held = []
-    finally:
-        pool.stop()
 
 
 def _header(proxy: Proxy, rows: Sequence[ConvergenceRow], resumed: int) -> Header:
@@ -197,14 +158,13 @@ def _header(proxy: Proxy, rows: Sequence[ConvergenceRow], resumed: int) -> Heade
             "name": dataset.name,
             "reference": proxy.dataset_reference,
             "sha256": dataset.sha256,
-            **({} if proxy.samples is None else {"samples": proxy.samples}),
         },
         "request": {"sha256": identity_sha256(proxy.identity)},
     }
     conditions = {
         "device": ", ".join(sorted({row.device for row in rows if row.device is not None})),
         "torch": metadata.version("torch"),
-        "options": {**asdict(proxy.options), "learning_rate_at_batch": REFERENCE_BATCH},
+        "options": {**asdict(proxy.options), "optimizer": OPTIMIZER, "learning_rate_at_batch": REFERENCE_BATCH},
         "samples_per_epoch": dataset.samples,
         "samples_held_out": dataset.held_out,
         "runs_resumed": resumed,

@@ -129,7 +129,8 @@ def build_network(workload: Workload, dataset: Dataset, *, batch_size: int, seed
     torch.manual_seed(seed)
     sample_shape, classes = dataset.x.shape[1:], dataset.classes
     if workload.reference == "proxy:mlp":
-        return Trainee(_mlp(prod(sample_shape), classes))
+        dense = (nn.Linear(prod(sample_shape), 128), nn.ReLU(), nn.Linear(128, classes))
+        return Trainee(nn.Sequential(nn.Flatten(), *dense))
     if workload.reference == "proxy:cnn":
         return Trainee(_cnn(sample_shape, classes))
     if workload.reference in PROXIES:
@@ -143,10 +144,6 @@ def build_network(workload: Workload, dataset: Dataset, *, batch_size: int, seed
     if not all(has_data(tensor) for tensor in model.graph.initializer):
         model = zoo.with_weights(model, seed)
     return Trainee(OnnxModule(model), batch_size)
-
-
-def _mlp(inputs: int, classes: int) -> nn.Module:
-    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 128), nn.ReLU(), nn.Linear(128, classes))
 
 
 def _cnn(sample_shape: Sequence[int], classes: int) -> nn.Module:
@@ -169,10 +166,8 @@ def _of_text(reference: str, dataset: Dataset) -> nn.Module:
     network: nn.Module
     if reference == "proxy:lstm":
         network = NextTokenLstm(vocabulary, classes)
-    elif reference == "proxy:transformer":
-        network = NextTokenTransformer(vocabulary, classes, length)
     else:
-        network = NextTokenTransformer(vocabulary, classes, length, layers=6, heads=6, width=256)
+        network = NextTokenTransformer(vocabulary, classes, length)
     return network if dataset.y.ndim > 1 else nn.Sequential(network, LastPlace())
 
 
@@ -213,8 +208,7 @@ def train(
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     if not parameters:
         raise InputError(f"{workload.name} has no weights to train", "export it with its weights as initializers")
-    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[options.optimizer]
-    optimiser = kind(parameters, lr=options.learning_rate_at(batch_size))
+    optimiser = torch.optim.Adam(parameters, lr=options.learning_rate_at(batch_size))
     x, y = torch.from_numpy(dataset.x).to(device), torch.from_numpy(dataset.y).to(device)
     _try_out(trainee, workload, x[:batch_size], y[:batch_size], dataset.classes)
     best, minibatches = 0.0, 0

@@ -20,13 +20,13 @@ from edgetune.workloads.workload import Workload
 
 
 @lru_cache(maxsize=1)
-def _dataset(reference: str, tokens: bool, samples: int | None) -> Dataset:
-    return load_dataset(reference, tokens=tokens, samples=samples)
+def _dataset(reference: str, tokens: bool) -> Dataset:
+    return load_dataset(reference, tokens=tokens)
 
 
 def describe(command: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of a data set: pictures and arrays of others are decoded in this process alone."""
-    return {"facts": asdict(_dataset(command["dataset"], command["tokens"], command["samples"]).facts)}
+    return {"facts": asdict(_dataset(command["dataset"], command["tokens"]).facts)}
 
 
 def train_one(command: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def train_one(command: Mapping[str, Any]) -> dict[str, Any]:
     torch.set_num_threads(1)
     device = _device(command["device"])
     workload, options = Workload.from_plain(command["workload"]), TrainingOptions(**command["options"])
-    dataset = _dataset(command["dataset"], takes_tokens(workload), command.get("samples"))
+    dataset = _dataset(command["dataset"], takes_tokens(workload))
     batch_size: int = command["batch_size"]
     run = train(workload, dataset, options, batch_size=batch_size, seed=command["seed"], device=device)
     samples = run.minibatches * batch_size
