@@ -11,7 +11,14 @@ import typer
 from edgetune.cli.app import LazyApp
 from edgetune.cli.command import AnswerTerminal, DefaultGroup, command
 from edgetune.cli.screen import (
-    SIMULATED, Screen, answer, print_document, print_folded, print_json_line, print_lines, table,
+    SIMULATED,
+    Screen,
+    answer,
+    print_document,
+    print_folded,
+    print_json_line,
+    print_lines,
+    table,
 )  # fmt: skip
 from edgetune.workflows.device.options import (
     DeviceOptions,
@@ -99,7 +106,6 @@ def _report_device(opened: Device, terminal: AnswerTerminal) -> None:
 def modes(opts: ModesOptions, terminal: AnswerTerminal) -> None:
     """Print the modes that SPEC names, one a line; by default all of them."""
     from edgetune.workflows.device_option import open_named
-
     from edgetune.workflows.parse_options import choose_modes
 
     chosen = [mode.settings() for mode in choose_modes(open_named(opts.name, opts.root), opts.spec).modes]
