@@ -1,5 +1,7 @@
 """``edgetune roofline``: what a device can do, where a network lies beneath that, and what its operators cost."""
 
+from typing import Any
+
 import typer
 
 from edgetune.cli.app import LazyApp
@@ -8,6 +10,9 @@ from edgetune.cli.screen import answer, print_document, print_lines
 from edgetune.workflows.roofline.options import OpsOptions, RooflineOptions
 
 app = LazyApp(DefaultGroup)
+
+_MOST_ROWS = 15
+"""Most rows of a table: the slowest layers, that cover most of the time of every network of the zoo."""
 
 
 _USUAL = ("task", "batch_sizes", "device", "modes", "precision", "peaks", "tune", "layers", "quick", "output", "plot")
@@ -36,30 +41,43 @@ def roofline(opts: RooflineOptions, terminal: PlanningTerminal, ctx: typer.Conte
     if is_fleet(opts.device):
         _peaks_of_boards(opts, terminal)
     elif terminal.dry_run:
-        from edgetune.cli.roofline_plan import report_plan
-
-        report_plan(workflow.plan_roofline(opts, terminal.screen), json=terminal.json)
+        _plan(workflow.plan_roofline(opts, terminal.screen), terminal)
     elif opts.tune is not None:
         _tune(opts, terminal)
     else:
         _place(opts, terminal)
 
 
+def _plan(estimate: Any, terminal: PlanningTerminal) -> None:
+    from edgetune.artifacts.yaml_document import plain
+    from edgetune.cli.sections import TextSection
+    from edgetune.workflows.roofline.sections import plan_section
+
+    if terminal.json:
+        answer({name: value for name, value in plain(estimate).items() if name != "precisions"})
+    else:
+        plan_section(estimate, TextSection())
+
+
 def _place(opts: RooflineOptions, terminal: Terminal) -> None:
     from edgetune.cli.plot import draw_finished
-    from edgetune.cli.roofline_report import report
-    from edgetune.workflows.roofline.network import placed_drawing
+    from edgetune.cli.sections import TextSection
+    from edgetune.plotting.page import is_page
     from edgetune.workflows.roofline.roofline import roofline as measure
+    from edgetune.workflows.roofline.sections import answer_of, placed_figure, placed_page, placed_sections
 
     found, target = measure(opts, terminal.screen)
     try:
         if target is not None:
             target.write(found[0].roofline)
             target.report(terminal.screen)
-        draw_finished(lambda: placed_drawing(found, str(opts.plot)), opts.plot, terminal.screen, None)
+        draw = placed_page if is_page(str(opts.plot)) else placed_figure
+        draw_finished(lambda: draw(found), opts.plot, terminal.screen, None)
     finally:  # measuring took minutes, and a full disk is no reason to keep silent
-        if opts.output != "-":
-            report(found, json=terminal.json)
+        if opts.output != "-" and terminal.json:
+            answer(answer_of(found))
+        elif opts.output != "-":
+            placed_sections(found, TextSection(most=_MOST_ROWS, more="--json prints all"))
 
 
 def _peaks_of_boards(opts: RooflineOptions, terminal: PlanningTerminal) -> None:

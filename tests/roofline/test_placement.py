@@ -15,10 +15,9 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.roofline import Roof
-from edgetune.cli.roofline_report import words
 from edgetune.errors import InputError
-from edgetune.stages.roofline.figures.points import PlacedNetwork, network_point
 from edgetune.stages.roofline.placement import TokenBound, layers_time, place, token_bound
+from edgetune.workflows.roofline.sections import words
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
 
@@ -72,9 +71,6 @@ def test_a_network_at_its_roof_reaches_it_and_above_it_nothing_bounds_it(
     found = place(_table([_COMPUTE, _COPY]), _ROOF, measured_s=measured_s)
     assert found.above is above
     assert words(found, _ROOF)[-1].startswith(told)
-    point = network_point(PlacedNetwork(found))
-    assert point is not None
-    assert (point.bound, point.energy_bound) == ((None, None) if above else (found.bound, found.energy_bound))
 
 
 @pytest.mark.parametrize(

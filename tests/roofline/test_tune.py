@@ -17,11 +17,11 @@ from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import DeviceError, NotRestoredError
 from edgetune.stages.roofline import slowdown_forecast
-from edgetune.stages.roofline.next_clocks import Explanation
 from edgetune.stages.roofline.placement import place
 from edgetune.stages.roofline.slowdown_forecast import (
     DOUBT,
     MISSED,
+    Explanation,
     Forecast,
     fastest_mode,
     forecast_modes,

@@ -18,7 +18,6 @@ from edgetune.errors import InputError
 from edgetune.plotting.page import require_drawing
 from edgetune.stages.roofline.clocks import HOST_KNOBS
 from edgetune.stages.roofline.measure import LONGEST_RUN_S, REPETITIONS, buffer_limits_on, longest_idle_s, plan_kernels
-from edgetune.stages.roofline.next_clocks import next_modes
 from edgetune.stages.roofline.placement import beneath, operating_point, require_work
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.output import Target, check_outputs, choose_target
@@ -252,39 +251,28 @@ class RooflineEstimate:
 
     Args:
         device: Name of the device.
-        kernels: References of the kernels; empty if peaks are read from a file.
         precisions: Precisions of the kernels.
+        kernels: References of the kernels; empty if peaks are read from a file.
         modes: Number of modes in which peaks are measured.
-        at_most_s: Maximum duration of the kernels, s.
-        tuned: Number of modes that ``--tune`` chooses from; 0 without it.
+        kernels_at_most_s: Maximum duration of the kernels, s.
+        tuned_modes: Number of modes that ``--tune`` chooses from; ``None`` without it.
         network_modes: Number of modes in which the network is placed; ``None`` if it does not run.
-        next_clock_modes: Number of further modes in which it runs with the next clocks.
     """
 
     device: str
-    kernels: tuple[str, ...]
     precisions: tuple[str, ...]
+    kernels: tuple[str, ...]
     modes: int
-    at_most_s: float
-    tuned: int = 0
+    kernels_at_most_s: float
+    tuned_modes: int | None = None
     network_modes: int | None = None
-    next_clock_modes: int | None = None
 
 
 def estimate(
-    opts: RooflineOptions, device: Device, modes: Sequence[Mode], precisions: Sequence[str], *, tuned: int = 0,
-    runs: tuple[int | None, int | None] = (None, None),
+    opts: RooflineOptions, device: Device, modes: Sequence[Mode], precisions: Sequence[str], *,
+    tuned_modes: int | None = None, network_modes: int | None = None,
 ) -> RooflineEstimate:  # fmt: skip
-    """Return the planned measurements.
-
-    Args:
-        opts: The options.
-        device: The device that runs kernels.
-        modes: The modes in which peaks are measured.
-        precisions: Precisions of the kernels.
-        tuned: Modes that ``--tune`` chooses from.
-        runs: See ``runs_planned``.
-    """
+    """Return the planned measurements; arguments as in ``RooflineEstimate``, ``modes`` those of the peaks."""
     limits = buffer_limits_on(device)
     kernels = [] if opts.peaks else plan_kernels(
         limits.memory_bytes, precisions, cache_bytes=limits.cache_bytes, quick=opts.quick
@@ -294,25 +282,7 @@ def estimate(
     at_rest_s = 0.0 if isinstance(device.power, Absent) else longest_idle_s(device.power)
     at_most_s = points * REPETITIONS * LONGEST_RUN_S + at_rest_s * len(modes) if kernels else 0.0
     names = tuple(kernel.reference for kernel in kernels)
-    return RooflineEstimate(device.name, names, tuple(precisions), len(modes), at_most_s, tuned, *runs)
-
-
-def runs_planned(
-    opts: RooflineOptions, placed: Sequence[Mode], peaks_in: Sequence[Mode]
-) -> tuple[int | None, int | None]:
-    """Return the number of modes in which the network is placed, and of others in which it runs with the next clocks.
-
-    Args:
-        opts: The options.
-        placed: The modes in which it is placed, the highest first.
-        peaks_in: The modes with peaks, which include its next clocks.
-
-    Returns:
-        ``None`` twice if it does not run.
-    """
-    if opts.model is None or opts.no_measure or opts.profile is not None:
-        return None, None
-    return len(placed), sum(mode not in placed for _, mode in next_modes(placed[0], peaks_in))
+    return RooflineEstimate(device.name, tuple(precisions), names, len(modes), at_most_s, tuned_modes, network_modes)
 
 
 def ops(opts: OpsOptions, reporter: Reporter) -> OpsTable:

@@ -18,7 +18,7 @@ from edgetune.workflows.device_option import read_peaks
 from edgetune.workflows.load_warning import warn_of_contention, warn_of_load
 from edgetune.workflows.output import Target
 from edgetune.workflows.reporting import Reporter, SimulationLabel, reporting_saved
-from edgetune.workflows.roofline.network import Placed, measured, measuring, next_changes, precision_to_run, tabled
+from edgetune.workflows.roofline.network import Placed, measured, measuring, precision_to_run, tabled
 from edgetune.workflows.roofline.option_values import (
     memory_known,
     pass_measured,
@@ -38,10 +38,8 @@ from edgetune.workflows.roofline.request import (
     RooflineEstimate,
     check_device,
     estimate,
-    highest_first,
     network_tables,
     request_of,
-    runs_planned,
 )
 from edgetune.workflows.roofline.tune import TunedNetwork, tune_network, tuning_modes
 
@@ -90,14 +88,12 @@ def plan_roofline(opts: RooflineOptions, reporter: Reporter) -> RooflineEstimate
     if opts.tune is not None:
         precision, table = request.tuned
         peaks_in, count = tuning_modes(opts, device, table, precision, reporter)
-        return estimate(opts, device, peaks_in, [precision], tuned=count)
-    modes, known = request.modes, _known_peaks(request)
-    peaks_in = modes if known is None else [roof.mode for roof in known.roofs]
-    if opts.modes and len(modes) * len(request.tables) <= MOST_PLACED:
-        placed = modes
-    else:
-        placed = highest_first(modes if opts.modes else peaks_in)[:1]
-    return estimate(opts, device, modes, request.kernel_precisions, runs=runs_planned(opts, placed, peaks_in))
+        return estimate(opts, device, peaks_in, [precision], tuned_modes=count)
+    _known_peaks(request)
+    modes, placed = request.modes, None
+    if opts.model is not None and not (opts.no_measure or opts.profile):
+        placed = len(modes) if opts.modes and len(modes) * len(request.tables) <= MOST_PLACED else 1
+    return estimate(opts, device, modes, request.kernel_precisions, network_modes=placed)
 
 
 def _known_peaks(request: Request) -> Roofline | None:
@@ -146,8 +142,7 @@ def _all_placed(request: Request, roofline: Roofline, reporter: Reporter) -> lis
             with reporter.bar(f"measuring {of_network[0].workload}", 2) as advance:
                 told = (lambda words: advance(1, words)) if advance is not None else (lambda _: None)
                 layers = _layers(device, opts, of_network[0], roof, told)
-        here = replace(here, layers=layers, elsewhere=tuple(elsewhere))
-        found.append(replace(here, changes=next_changes(device, opts, here, reporter)))
+        found.append(replace(here, layers=layers, elsewhere=tuple(elsewhere)))
     SimulationLabel(roofline.header.simulated or device.simulated, reporter).announce()
     return found
 

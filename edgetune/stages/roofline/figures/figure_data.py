@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.roofline import Roof
@@ -202,11 +202,6 @@ class FigureData:
         return self.column in (None, roof.precision)
 
     @property
-    def starts(self) -> list[int]:
-        """The number of the first point of each series; points are numbered across all series."""
-        return [0, *accumulate(len(each.points) for each in self.series)][: len(self.series)]
-
-    @property
     def with_dynamic(self) -> bool:
         """Whether the curves without static power are drawn too."""
         return len(self.shown) <= _MOST_DYNAMIC and any(map(static_matters, self.shown))
@@ -214,7 +209,7 @@ class FigureData:
     @property
     def numbered(self) -> bool:
         """Whether there are several batch sizes, so that points are labelled with them."""
-        return len({point.batch_size for each in self.series for point in each.points}) > 1
+        return len({point.placement.batch_size for each in self.series for point in each.points}) > 1
 
     @property
     def worded(self) -> bool:
@@ -294,8 +289,8 @@ def point_words(points: Sequence[RooflinePoint], places: Sequence[tuple[float, f
 
     Of points that hide each other, the last has the labels of all.
     """
-    several = len({point.batch_size for point in points}) > 1
-    words = [str(point.batch_size if several or point.point is None else point.point) for point in points]
+    several = len({point.placement.batch_size for point in points}) > 1
+    words = [str(p.placement.batch_size if several or p.point is None else p.point) for p in points]
     for index, (here, after) in enumerate(pairwise(places)):
         if _hides(here, after):
             words[index], words[index + 1] = "", f"{words[index]}, {words[index + 1].rpartition(' ')[2]}"

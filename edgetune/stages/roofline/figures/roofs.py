@@ -138,7 +138,7 @@ def _draw_panel(axes: Any, kind: str, data: FigureData) -> tuple[list[Label], li
     _set_scales(axes)
     curves = _draw_roofs(axes, kind, data)
     labels = _draw_balance(axes, kind, data) + _draw_networks(axes, kind, data)
-    if data.layers is not None and data.layers.points and data.draws(data.layers.points[0].roof):
+    if data.layers is not None and data.layers.points and data.draws(data.layers.points[0].placement.roof):
         labels += _draw_layers(axes, kind, data.layers)
     joined = [list(zip(*line.get_data(), strict=True)) for line in axes.lines if line.get_zorder() == _JOINS]
     curve_of = time_curve if kind == "time" else energy_curve
@@ -208,8 +208,8 @@ def _draw_balance(axes: Any, kind: str, data: FigureData) -> list[Label]:
 def _draw_networks(axes: Any, kind: str, data: FigureData) -> list[Label]:
     """Draw networks; the batch sizes of a network are joined by a line and, if there are several, written."""
     labels = []
-    for number, (start, each) in enumerate(zip(data.starts, data.series, strict=True)):
-        points = [p for p in each.points if data.draws(p.roof) and _height(p, kind) is not None]
+    for number, each in enumerate(data.series):
+        points = [p for p in each.points if data.draws(each.roof) and _height(p, kind) is not None]
         places = [(point.flop_per_byte, _height(point, kind) or 0.0) for point in points]
         colour, marker = data.colour(number), MARKERS[number % len(MARKERS)]
         if len(places) > 1:
@@ -218,7 +218,7 @@ def _draw_networks(axes: Any, kind: str, data: FigureData) -> list[Label]:
             face = colour if _filled(point, kind) else "white"
             axes.scatter(
                 *place, s=_NETWORK_PT2, marker=marker, facecolors=face, edgecolors=colour, linewidths=1.3, zorder=4,
-                gid=f"{kind}.n{start + each.points.index(point)}",
+                gid=f"{kind}.point.{point.key}",
             )  # fmt: skip
         words = point_words(points, places) if data.worded else [""] * len(points)
         labels += [Label(*place, 4.2, word) for place, word in zip(places, words, strict=True)]
@@ -230,9 +230,9 @@ def _draw_layers(axes: Any, kind: str, layers: LayerPoints) -> list[Label]:
     labels = []
     placed = [(point, height) for point in layers.points if (height := _height(point, kind)) is not None]
     words = letter_words([(point.flop_per_byte, height) for point, height in placed])
-    for number, ((point, height), letters) in reversed(list(enumerate(zip(placed, words, strict=True)))):
+    for (point, height), letters in reversed(list(zip(placed, words, strict=True))):
         style = _layer_style(point.share or 0.0, layers, filled=_filled(point, kind))
-        axes.scatter(point.flop_per_byte, height, zorder=2.4, gid=f"{kind}.l{number}", **style)
+        axes.scatter(point.flop_per_byte, height, zorder=2.4, gid=f"{kind}.point.{point.key}", **style)
         labels.append(Label(point.flop_per_byte, height, style["s"] ** 0.5 / 2, letters))
     return labels[::-1]
 
