@@ -29,16 +29,16 @@ def profile(opts: ProfileCommandOptions, terminal: PlanningTerminal) -> None:
     from edgetune.cli.profile_report import report, report_plan
     from edgetune.workflows.device_option import is_fleet
 
-    if is_fleet(opts.device):
-        from edgetune.workflows.fleet.profile import plan_profile
-        from edgetune.workflows.fleet.profile import profile as workflow
-    else:
-        from edgetune.workflows.profile.profile import plan_profile
-        from edgetune.workflows.profile.profile import profile as workflow
-
     if terminal.dry_run:
+        from edgetune.workflows.profile.profile import plan_profile
+
         report_plan(*plan_profile(opts, terminal.screen), terminal)
         return
+    if is_fleet(opts.device):
+        from edgetune.workflows.fleet.profile import profile as workflow
+    else:
+        from edgetune.workflows.profile.profile import profile as workflow
+
     report(*workflow(opts, terminal.screen), terminal)
 
 

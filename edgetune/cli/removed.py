@@ -14,6 +14,8 @@ REPLACED: dict[str, str] = {
     "schedule graph": "edgetune schedule run --simulate --plot FILE draws the tasks of a run",
     "search evaluate --published": "compare its strategies: --strategies gmd-study,als-study,nn-study,random-study",
     "search evaluate --misspecified": "leave the option out, and give tables of a device to judge roofline",
+    "fleet join --unit": "a systemd unit that runs the command is a few lines of your own",
+    "fleet start --unit": "a systemd unit that runs the command is a few lines of your own",
     "search --roofline": "leave the option out: operators have not been shown to help; --like FILE does",
     "search --reusable": "--strategy pareto finds the front of time and power, for budgets that will change",
     "search evaluate --tie": "leave the option out: points_to_3_percent counts answers near the best as good",

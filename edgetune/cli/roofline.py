@@ -6,7 +6,7 @@ import typer
 
 from edgetune.cli.app import LazyApp
 from edgetune.cli.command import DefaultGroup, PlanningTerminal, Terminal, command
-from edgetune.cli.screen import answer, print_document, print_lines
+from edgetune.cli.screen import answer, print_document
 from edgetune.workflows.roofline.options import OpsOptions, RooflineOptions
 
 app = LazyApp(DefaultGroup)
@@ -35,12 +35,9 @@ def roofline(opts: RooflineOptions, terminal: PlanningTerminal, ctx: typer.Conte
     if opts.model is opts.device is None and not (opts.root or opts.peaks or opts.output or terminal.dry_run):
         print_document(ctx.get_help())
         return
-    from edgetune.workflows.device_option import is_fleet
     from edgetune.workflows.roofline import roofline as workflow
 
-    if is_fleet(opts.device):
-        _peaks_of_boards(opts, terminal)
-    elif terminal.dry_run:
+    if terminal.dry_run:
         _plan(workflow.plan_roofline(opts, terminal.screen), terminal)
     elif opts.tune is not None:
         _tune(opts, terminal)
@@ -78,16 +75,6 @@ def _place(opts: RooflineOptions, terminal: Terminal) -> None:
             answer(answer_of(found))
         elif opts.output != "-":
             placed_sections(found, TextSection(most=_MOST_ROWS, more="--json prints all"))
-
-
-def _peaks_of_boards(opts: RooflineOptions, terminal: PlanningTerminal) -> None:
-    from edgetune.workflows.fleet.search import peaks_of_boards
-
-    peaks = peaks_of_boards(opts, terminal.screen, dry_run=terminal.dry_run)
-    if terminal.json:
-        answer({"boards": [each.plain() for each in peaks]})
-    else:
-        print_lines(*map(str, peaks))
 
 
 def _tune(opts: RooflineOptions, terminal: Terminal) -> None:

@@ -62,16 +62,14 @@ COMMANDS = (
     "device watch host --count 1",
     "device watch jetson --root board --count 2 --interval 10ms",
     "device export plan.yaml --device jetson-agx-orin-64gb --format nvpmodel",
-    "fleet start --unit --no-tls --host 127.0.0.1",
-    "fleet join tcp://127.0.0.1:9 --unit --device twin:orin-agx",
     "zoo list",
     "zoo export lstm -o lstm.onnx",
     "help files",
     "--version",
 )
 """The first is a process of its own; the others run in one, which imports everything where it is first needed."""
-ELSEWHERE = {"fleet show", "fleet stop"}
-"""With ``start`` and ``join`` in tests/fleet, beside a scheduler."""
+ELSEWHERE = {"fleet start", "fleet join", "fleet show", "fleet stop"}
+"""In tests/fleet."""
 ONE_PROCESS = """
 import sys
 del sys.path[0]

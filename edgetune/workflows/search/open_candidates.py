@@ -59,10 +59,10 @@ def open_candidates(
             raise InputError(
                 f"one network is searched for, not {len(opts.sources)}", "--background MODEL names the second"
             )
-        if is_fleet(opts.device):
+        if is_fleet(opts.device) and run_code:
             from edgetune.workflows.fleet.search import fleet_candidates
 
-            return fleet_candidates(opts, _TASKS.get(opts.kind or "", opts.kind), note, dry_run=not run_code)
+            return fleet_candidates(opts, _TASKS.get(opts.kind or "", opts.kind), note)
         return _network_candidates(opts, run_code=run_code, on_state=on_state)
     if given := opts.for_network():
         raise InputError(f"{' and '.join(given)}: only for a network", "leave them out, or name a device")
