@@ -78,12 +78,19 @@ def _place(opts: RooflineOptions, terminal: Terminal) -> None:
 
 
 def _tune(opts: RooflineOptions, terminal: Terminal) -> None:
-    from edgetune.cli.search_report import give
+    from edgetune.artifacts import io
+    from edgetune.cli.search import print_plan
+    from edgetune.workflows.output import wrote
     from edgetune.workflows.roofline.roofline import tune
+    from edgetune.workflows.search.problem_options import describe_plan
 
-    tuned = tune(opts, terminal.screen)
-    give(tuned.plan, opts.output, terminal.screen, json=terminal.json)
-    terminal.screen.info(tuned.summary)
+    plan, summary = tune(opts, terminal.screen)
+    print_plan(plan, opts.output, json=terminal.json)
+    if opts.output not in (None, "-"):
+        io.write(plan, str(opts.output))
+        terminal.screen.info(wrote(str(opts.output)))
+    terminal.screen.info(describe_plan(plan))
+    terminal.screen.info(summary)
 
 
 @command(app)

@@ -22,7 +22,7 @@ from edgetune.stages.search.model.hypotheses import BLOCK, MOST_RELATED
 from edgetune.stages.search.model.relatives import relative_curves
 from edgetune.stages.search.problem import judge
 from edgetune.stages.search.space import Space
-from edgetune.stages.search.strategies import find_strategy
+from edgetune.stages.search.strategies import roofline
 from edgetune.stages.search.strategy import LEAST_POINTS, NO_HINTS, Hints, PointResult
 
 
@@ -422,14 +422,14 @@ def tell(searcher, point: Point, problem: Problem = AT_28_W) -> Point:
 @pytest.mark.parametrize("budget_w", BUDGETS_W)
 def test_the_first_points_lie_far_from_one_another(budget_w):
     problem = Problem("train", power_budget_w=budget_w)
-    searcher = find_strategy("roofline")(SPACE, problem, seed=0)
+    searcher = roofline.RooflineSearch(SPACE, problem, seed=0)
     first = [tell(searcher, searcher.ask().point, problem) for _ in range(3)]
     places = [COORDINATES.unit[SPACE.rows[SPACE.levels[point]]] for point in first]
     assert min(np.linalg.norm(a - b) for a, b in combinations(places, 2)) > 0.4
 
 
 def test_the_expected_gain_shrinks_to_nothing_as_the_search_goes_on():
-    strategy, gains = find_strategy("roofline")(SPACE, AT_28_W, seed=0), []
+    strategy, gains = roofline.RooflineSearch(SPACE, AT_28_W, seed=0), []
     assert strategy.expected_gain(10) is None
     while len(gains) < 12 and (suggestion := strategy.ask()) is not None:
         tell(strategy, suggestion.point)
@@ -446,7 +446,7 @@ def test_four_points_at_a_time_cost_at_most_a_third_more_measurements():
 
 
 def test_points_asked_for_at_once_differ_and_are_at_most_half_as_many_as_were_measured():
-    strategy = find_strategy("roofline")(SPACE, AT_28_W, seed=0)
+    strategy = roofline.RooflineSearch(SPACE, AT_28_W, seed=0)
     asked, sizes = [], []
     while len(asked) < 8:
         suggestions = strategy.ask_many(4)
@@ -457,7 +457,7 @@ def test_points_asked_for_at_once_differ_and_are_at_most_half_as_many_as_were_me
 
 
 def test_what_is_imagined_for_points_at_once_is_forgotten():
-    strategy = find_strategy("roofline")(SPACE, AT_28_W, seed=0)
+    strategy = roofline.RooflineSearch(SPACE, AT_28_W, seed=0)
     for _ in range(6):
         tell(strategy, strategy.ask().point)
     first = strategy.ask()

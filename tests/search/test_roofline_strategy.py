@@ -31,7 +31,7 @@ from edgetune.stages.search.model.gain import (
 )
 from edgetune.stages.search.problem import judge, judge_pair
 from edgetune.stages.search.space import Space
-from edgetune.stages.search.strategies import find_strategy, roofline
+from edgetune.stages.search.strategies import roofline
 from edgetune.stages.search.strategies.pareto import Pareto
 from edgetune.stages.search.strategy import Hints, PointResult
 
@@ -146,7 +146,7 @@ def test_batches_that_fill_too_slowly_are_never_measured():
 def test_a_point_told_again_takes_the_place_of_its_first_reading():
     space = Space.of(clocks())
     problem = Problem("train", power_budget_w=25.0)
-    once, twice = (find_strategy("roofline")(space, problem, seed=0, hints=Hints(power_noise=0.01)) for _ in range(2))
+    once, twice = (roofline.RooflineSearch(space, problem, seed=0, hints=Hints(power_noise=0.01)) for _ in range(2))
     for point in space.points[::17]:
         row = board_row(point)
         wrong = replace(row, power_w=row.power_w * 0.97)
@@ -162,7 +162,7 @@ def test_where_power_is_known_to_waver_it_aims_lower_than_the_budget():
     space, predicted_w = Space.of(clocks()), []
     problem = Problem("train", power_budget_w=24.0)
     for noise in (0.0, 0.03):
-        strategy = find_strategy("roofline")(space, problem, seed=0, hints=Hints(power_noise=noise))
+        strategy = roofline.RooflineSearch(space, problem, seed=0, hints=Hints(power_noise=noise))
         for point in space.points[::7]:
             row = board_row(point)
             strategy.tell(point, PointResult(judge(problem, row), row.minibatch_s, row.power_w))
@@ -231,7 +231,7 @@ def test_points_that_fail_are_left_and_the_rest_is_searched():
 @given(st.sets(st.integers(0, 83), min_size=1, max_size=40), st.floats(12.0, 60.0))
 def test_any_subset_of_points_and_any_budget_is_searched_without_a_broken_promise(chosen, budget_w):
     points = [clocks()[i] for i in sorted(chosen)]
-    strategy = find_strategy("roofline")(Space.of(points), Problem("train", power_budget_w=budget_w), seed=0)
+    strategy = roofline.RooflineSearch(Space.of(points), Problem("train", power_budget_w=budget_w), seed=0)
     rows = [board_row(point) for point in points]
     summary = judged(rows, [Problem("train", power_budget_w=budget_w)], points=len(points))
     assert (summary.solved, summary.violations) == (summary.problems, 0)

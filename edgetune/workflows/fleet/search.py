@@ -34,8 +34,8 @@ def fleet_candidates(opts: SearchOptions, task: str | None, note: Callable[[str]
         InputError: what is asked for needs one board.
         DeviceError: see ``connect`` and ``FleetSweep.open``.
     """
-    if opts.kind in PAIRS or opts.soak is not None or opts.root is not None:
-        raise InputError("two networks, --soak and --root are for one board", "name a board with --device")
+    if opts.kind in PAIRS or opts.root is not None:
+        raise InputError("two networks and --root are for one board", "name a board with --device")
     shared = {each.name for each in fields(ProfileCommandOptions)} & {each.name for each in fields(opts)}
     given: dict[str, Any] = {name: getattr(opts, name) for name in shared - {"output", "force"}}
     words = ProfileCommandOptions(**{**given, "task": task or opts.task, "model": opts.sources[0]})

@@ -6,6 +6,7 @@ from dataclasses import replace
 from edgetune.artifacts.layers import Layers
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.repeats import mean_minibatch_s
 from edgetune.artifacts.roofline import Roof, Roofline
@@ -41,7 +42,7 @@ from edgetune.workflows.roofline.request import (
     network_tables,
     request_of,
 )
-from edgetune.workflows.roofline.tune import TunedNetwork, tune_network, tuning_modes
+from edgetune.workflows.roofline.tune import tune_network, tuning_modes
 
 
 def roofline(opts: RooflineOptions, reporter: Reporter) -> tuple[list[Placed], Target | None]:
@@ -66,8 +67,8 @@ def roofline(opts: RooflineOptions, reporter: Reporter) -> tuple[list[Placed], T
     return found, request.target
 
 
-def tune(opts: RooflineOptions, reporter: Reporter) -> TunedNetwork:
-    """Return the plan of least energy within the slowdown of ``--tune``.
+def tune(opts: RooflineOptions, reporter: Reporter) -> tuple[Plan, str]:
+    """Return the plan of least energy within the slowdown of ``--tune``, and a sentence on its savings.
 
     Raises:
         InputError, DeviceError: See ``request_of`` and ``tune_network``.

@@ -50,8 +50,6 @@ class Candidates:
         recovered: Returns a sentence for each setting restored on the device after an earlier run.
         rows: The rows of a table.
         warn_of_load: Reports other load on the measuring machine.
-        soak_s: How long the answer is kept running, s; ``None`` for not at all.
-        soak: Keeps a point running for so long.
         known: Points measured while the candidates were opened.
         at_once, on_asked: See ``SearchSettings``.
     """
@@ -72,8 +70,6 @@ class Candidates:
     recovered: Callable[[], Sequence[str]] = tuple
     rows: Sequence[ProfileRow] = ()
     warn_of_load: Callable[[Reporter], None] = lambda _: None
-    soak_s: float | None = None
-    soak: Callable[[Point], ProfileRow] | None = None
     known: Sequence[ProfileRow] = ()
     at_once: int = 1
     on_asked: Callable[[Sequence[Point]], None] = lambda _: None

@@ -17,7 +17,6 @@ from edgetune.stages.profiling.point_state import OnState
 from edgetune.stages.profiling.profiler import Profiler, open_profiler
 from edgetune.stages.profiling.sweep_journal import origin_of
 from edgetune.stages.search.problem import PAIRS, background_task
-from edgetune.units import parse_time_s
 from edgetune.workflows.device_option import is_fleet, open_named, recovered
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.parse_options import parse_batch_sizes, profile_options
@@ -90,12 +89,9 @@ def _network_candidates(opts: SearchOptions, *, run_code: bool, on_state: OnStat
     words = WorkloadOptions(source, task, opts.batch_sizes, opts.modes, opts.ops, tuple(opts.batch_axis))
     check(words)
     options = profile_options(opts)
-    soak_s = None if opts.soak is None else parse_time_s(opts.soak, what="--soak")
-    if soak_s is not None and opts.kind in PAIRS:
-        raise InputError("--soak confirms one network", "edgetune interleave runs two for as long as you want")
     device = in_python(open_named(opts.device, opts.root, seed=opts.seed), options.python)
     check_modelled(device, opts.engine)
-    check_possible(device, replace(options, soak_s=soak_s))
+    check_possible(device, options)
     subjects, each_options = [choose_subject(device, words, options, default_size=None)], [options]
     if opts.kind in PAIRS:
         each_options.append(replace(options, inputs=None))
@@ -149,8 +145,6 @@ def _network_candidates(opts: SearchOptions, *, run_code: bool, on_state: OnStat
             warn_of_load=lambda reporter: warn_of_load(device, reporter),
             background=subjects[1].workload.name if len(subjects) > 1 else None,
             rows=device.source.rows if isinstance(device.source, TableSource) else (),
-            soak_s=soak_s,
-            soak=None if soak_s is None else lambda point: profilers[0].soak(point, soak_s),
         )
 
 

@@ -86,7 +86,6 @@ def cases_of(
     family: Family,
     *,
     grid: GridName | None = None,
-    epochs: Mapping[str, tuple[tuple[int, float], ...]] | None = None,
     like_others: bool = False,
 ) -> list[EvaluationCase]:
     """Return the cases of a family that can be made of these tables.
@@ -95,33 +94,22 @@ def cases_of(
         subjects: The measured workloads.
         family: Of the problems.
         grid: Which problems; ``None`` takes the study's for its networks and pairs on its board, else the table's own.
-        epochs: For ``accuracy``, epochs until the target by batch size, by workload.
         like_others: Give every case the tables of the other networks on its device as relatives.
 
     Raises:
         InputError: no table for the family, no power figures, contradictory knobs, or no common mode of a pair.
     """
-    found = _cases(subjects, family, grid, epochs or {})
+    if family in PAIRS:
+        found = list(_pairs(subjects, family, grid))
+    else:
+        found = [_alone(subject, family, grid) for subject in subjects if subject.task == family]
+    if not found:
+        raise InputError(f"no table has {family} rows, which {family} problems need", _what_there_is(subjects))
     if like_others:
         found = [replace(case, relatives=_relatives(case, subjects)) for case in found]
     if len({case.device for case in found}) == 1:
         return found
     return [replace(case, workload=f"{case.workload} on {case.device or case.table}") for case in found]
-
-
-def _cases(
-    subjects: Sequence[ProfiledWorkload],
-    family: Family,
-    grid: GridName | None,
-    epochs: Mapping[str, tuple[tuple[int, float], ...]],
-) -> list[EvaluationCase]:
-    if family in PAIRS:
-        return list(_pairs(subjects, family, grid))
-    task: Task = "infer" if family == "infer" else "train"
-    chosen = [subject for subject in subjects if subject.task == task]
-    if not chosen:
-        raise InputError(f"no table has {task} rows, which {family} problems need", _what_there_is(subjects))
-    return [_alone(subject, family, grid, epochs.get(subject.workload, ())) for subject in chosen]
 
 
 def _relatives(case: EvaluationCase, subjects: Sequence[ProfiledWorkload]) -> tuple[ProfileRow, ...]:
@@ -157,14 +145,10 @@ def _evenly_spread(case: EvaluationCase, mixed: Rows) -> Rows:
     return mixed[np.argsort(turns, kind="stable")]
 
 
-def _alone(
-    subject: ProfiledWorkload, family: Family, grid: GridName | None, epochs: tuple[tuple[int, float], ...]
-) -> EvaluationCase:
+def _alone(subject: ProfiledWorkload, family: Family, grid: GridName | None) -> EvaluationCase:
     rows = {row.point: row for row in subject.rows}
-    chosen: GridName = grid or ("fulcrum" if family != "accuracy" and _in_study(subject) else "auto")
-    return _case(
-        Problem(family, epochs_to_target=epochs), subject, rows, subject.table, grid=chosen, network=subject.workload
-    )
+    chosen: GridName = grid or ("fulcrum" if _in_study(subject) else "auto")
+    return _case(Problem(family), subject, rows, subject.table, grid=chosen, network=subject.workload)
 
 
 def _pairs(subjects: Sequence[ProfiledWorkload], family: Family, grid: GridName | None) -> Iterator[EvaluationCase]:

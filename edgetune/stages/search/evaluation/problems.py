@@ -44,7 +44,7 @@ Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
 
-Family = Literal["train", "infer", "train+infer", "infer+infer", "accuracy"]
+Family = ProblemKind
 GridName = Literal["fulcrum", "auto"]
 
 STUDY_NETWORKS: dict[Task, dict[str, str]] = {
@@ -228,7 +228,7 @@ def table_problems(family: Family, measured: Measured) -> ProblemSet:
         InputError: the table has no power figures, or no times.
     """
     budgets_w = power_budgets_w(measured)
-    if family in ("train", "accuracy"):
+    if family == "train":
         return _product(family, budgets_w, np.array([np.nan]), np.array([np.nan]))
     shortest_s = float(np.nanmin(measured.minibatch_s))
     smallest = float(measured.batch_size.min())
@@ -337,10 +337,6 @@ def _judged(measured: Measured, rows: Rows, problems: ProblemSet, latency_s: _Nu
     never = np.zeros(len(rows))
     if problems.base.kind == "train":
         return Judged(sizes / times_s, never, ~np.isnan(times_s))
-    if problems.base.kind == "accuracy":
-        epochs = dict(problems.base.epochs_to_target)
-        needed = np.array([epochs.get(int(size), np.nan) for size in sizes])
-        return Judged(-(times_s / sizes * needed), never, ~np.isnan(times_s * needed))
     arrives_s = sizes / rate
     latencies_s = (times_s if measured.late_s is None else measured.late_s[rows]) + (sizes - 1) / rate
     with np.errstate(invalid="ignore"):
