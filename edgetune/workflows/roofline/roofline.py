@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.layers import Layers
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
@@ -14,7 +15,7 @@ from edgetune.devices.device import Device
 from edgetune.errors import EdgetuneError
 from edgetune.stages.profiling.supervisor import layer_times
 from edgetune.stages.roofline.layers import join
-from edgetune.stages.roofline.placement import Placement, place
+from edgetune.stages.roofline.placement import NOTABLY, Placement, place
 from edgetune.workflows.device_option import read_peaks
 from edgetune.workflows.load_warning import warn_of_contention, warn_of_load
 from edgetune.workflows.output import Target
@@ -32,7 +33,6 @@ from edgetune.workflows.roofline.peaks import (
     choose_roof,
     measured_peaks,
     roofs_beside,
-    without_beaten,
 )
 from edgetune.workflows.roofline.request import (
     Request,
@@ -63,8 +63,23 @@ def roofline(opts: RooflineOptions, reporter: Reporter) -> tuple[list[Placed], T
             peaks.append(measured_peaks(device, modes, request.kernel_precisions, quick=opts.quick, reporter=reporter))
         found = _all_placed(request, peaks[0], reporter)
         if known is None and opts.profile is None:
-            found = without_beaten(device, found, quick=opts.quick, reporter=reporter)
+            found = _warned(found)
     return found, request.target
+
+
+def _warned(found: list[Placed]) -> list[Placed]:
+    """Return the results with a warning in the roofline if the network is notably faster than its roof."""
+    placements = [placement for one in found for each in one.everywhere for placement in each.placements]
+    excess = max((each.layers_s / each.measured_s for each in placements if each.measured_s), default=0.0)
+    if excess <= NOTABLY:
+        return found
+    advice = (
+        f"{placements[0].workload} is faster than its roof: its data stay in caches, its layers are fused, or the "
+        "machine was busy while the peaks were measured; measure them again, or do not read its distance to the roof"
+    )
+    warning, known = DataWarning("peaks-beaten", advice, {"times_the_roof": excess}), found[0].roofline
+    header = replace(known.header, warnings=(*known.header.warnings, warning))
+    return [replace(one, roofline=replace(known, header=header)) for one in found]
 
 
 def tune(opts: RooflineOptions, reporter: Reporter) -> tuple[Plan, str]:
