@@ -316,8 +316,9 @@ def drawn_line(axes, label):
 
 
 def points(axes, label):
-    found = next(found for found in axes.collections if found.get_label() == label)
-    return [tuple(pair) for pair in found.get_offsets().tolist()]
+    named = next(found for found in axes.collections if found.get_label() == label)
+    alike = (each for each in axes.collections if each.get_facecolor().tolist() == named.get_facecolor().tolist())
+    return [tuple(pair) for each in alike for pair in each.get_offsets().tolist()]
 
 
 def test_every_step_is_there_by_what_became_of_it():
