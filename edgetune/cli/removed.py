@@ -19,6 +19,7 @@ REPLACED: dict[str, str] = {
     "search --samples": "leave it out: the time per sample of the plan times your samples is that of a training",
     "search --soak": "edgetune profile --soak keeps a mode running",
     "search evaluate --convergence": "edgetune search --kind accuracy --convergence FILE prints the baselines",
+    "search evaluate --like": "edgetune search TABLE --like FILE shows what a profile of another network spares",
     "search evaluate --plot": "-o FILE keeps a row for each problem, for a figure of your own",
     "search --roofline": "leave the option out: operators have not been shown to help; --like FILE does",
     "search --reusable": "--strategy pareto finds the front of time and power, for budgets that will change",

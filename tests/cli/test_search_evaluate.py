@@ -112,7 +112,6 @@ BAD = {
     "grid of others": ("--grid", "fulcrum"),
     "sample": ("--sample", "10", "--all"),
     "partner": ("--family", "train+infer"),
-    "relatives of one table": ("--like", "others"),
 }
 
 

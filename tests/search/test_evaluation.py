@@ -352,22 +352,6 @@ def test_points_until_near_are_counted_by_the_true_figures(strategy):
     assert (few.excess[np.isnan(few.points_to_3_percent) & few.solved] > 0.03).all()
 
 
-def test_relatives_are_the_other_networks_that_did_the_same_on_the_same_device():
-    train, infer = subjects()
-
-    def named(workload: str, device: str) -> ProfiledWorkload:
-        return replace(
-            train, workload=workload, device=device, rows=tuple(replace(r, workload=workload) for r in train.rows)
-        )
-
-    cases = cases_of([train, infer, named("b", "board"), named("c", "far")], "train", like_others=True)
-    assert [(case.label, {row.workload for row in case.relatives}) for case in cases] == [
-        ("net on board", {"b"}), ("b on board", {"net"}), ("c on far", set())
-    ]  # fmt: skip
-    assert all(row.task == "train" for case in cases for row in case.relatives)
-    assert all(not case.relatives for case in cases_of([train, named("b", "board")], "train"))
-
-
 def test_words_for_contenders():
     assert parse_contenders("roofline, random:250") == [Contender("roofline"), Contender("random", 250)]
     assert str(Contender("random", 250)) == "random:250"

@@ -296,8 +296,8 @@ TOLD = {"kind": "train", "power_budget_w": 30.0, "latency_budget_s": None, "obje
 
 def step(number, objective, power_w=None, *, feasible=True, best=None, source="measured"):
     return TraceRow(
-        number, "net", "train", 16, gpu_mhz=300.0 + number, source=source, minibatch_s=0.1, power_w=power_w, objective=objective,
-        feasible=feasible, best=best,
+        number, "net", "train", 16, gpu_mhz=300.0 + number, source=source, minibatch_s=0.1, power_w=power_w,
+        objective=objective, feasible=feasible, best=best,
     )  # fmt: skip
 
 

@@ -140,7 +140,6 @@ class _Request:
             **said,
             "problems": counts,
             "strategies": opts.strategies,
-            **({"like": opts.like} if opts.like else {}),
             "seeds": opts.seeds,
             "noise": self.conditions.noise,
         }
@@ -209,8 +208,6 @@ def _check(opts: EvaluationOptions) -> None:
         choose(opts.family, FAMILIES, what="family")
     if opts.grid is not None:
         choose(opts.grid, ("fulcrum", "auto"), what="grid")
-    if opts.like is not None:
-        choose(opts.like, ("others",), what="choice of relatives")
     choose(opts.by, ("strategy", "workload"), what="grouping")
     if opts.sample is not None and opts.everything:
         raise InputError("--sample and --all exclude each other", "leave one of them out")
@@ -236,9 +233,7 @@ def _write(evaluation: Evaluation, target: Target, reporter: Reporter, on_evalua
 def _runner(request: _Request, reporter: Reporter) -> tuple[EvaluationRunner, dict[str, Any], dict[str, int]]:
     """Return the function that replays the problems, their grids, and their number."""
     opts, family, tables = request.opts, request.family, request.tables
-    grid, like_others = cast("GridName | None", opts.grid), opts.like is not None
-    cases = cases_of(tables.subjects, cast("Family", family), grid=grid, like_others=like_others)
-    _check_relatives(cases, opts, reporter)
+    cases = cases_of(tables.subjects, cast("Family", family), grid=cast("GridName | None", opts.grid))
     require_solvers(cases, request.contenders)
     best = [best_answers(case.measured, case.problems) for case in cases]
     solvable = [np.flatnonzero(each.rows >= 0) for each in best]
@@ -256,23 +251,6 @@ def _runner(request: _Request, reporter: Reporter) -> tuple[EvaluationRunner, di
         reporter.info(line)
     grids = {"grids": sorted({case.grid for case in cases})}
     return EvaluationRunner(cases, best, chosen, request.contenders, request.conditions), grids, counts
-
-
-def _check_relatives(cases: Sequence[EvaluationCase], opts: EvaluationOptions, reporter: Reporter) -> None:
-    """Name the cases that have no relative.
-
-    Raises:
-        InputError: relatives were asked for, and no case has any.
-    """
-    alone = [case.label for case in cases if not case.relatives]
-    if opts.like is None or not alone:
-        return
-    if len(alone) == len(cases):
-        raise InputError(
-            "--like others: no two of these tables are of different networks on one device",
-            "give tables of several networks, measured on one device",
-        )
-    reporter.info(f"without relatives, for want of another network on the same device: {', '.join(alone)}")
 
 
 def _describe_counts(family: str, cases: list[EvaluationCase], counts: dict[str, int]) -> list[str]:
@@ -305,8 +283,7 @@ def _replayed_windows(request: _Request, reporter: Reporter) -> Evaluation:
     power_w = parse_power_w(opts.power_budget, what="--power-budget")
     latency_s = parse_time_s(opts.latency_budget, what="--latency-budget")
     name, rates = _rates(opts)
-    cases = window_cases(request.tables.subjects, rates, power_w, latency_s, like_others=opts.like is not None)
-    _check_relatives(cases, opts, reporter)
+    cases = window_cases(request.tables.subjects, rates, power_w, latency_s)
     require_solvers(cases, contenders)
     answers = [best_answers(case.measured, case.problems).rows.tolist() for case in cases]
     solvable = sum(rate > 0 and row >= 0 for rows in answers for rate, row in zip(rates, rows, strict=True))

@@ -207,12 +207,6 @@ class EvaluationOptions:
     strategies: Annotated[
         str, Option("Strategies to compare, e.g. roofline,gmd,random:250.", metavar="NAME[:POINTS],...")
     ] = "roofline,random:250"  # fmt: skip
-    like: Annotated[
-        str | None,
-        Option(
-            "Give each search the tables of the other networks on its device as prior knowledge.", metavar="others"
-        ),
-    ] = None  # fmt: skip
     seeds: Annotated[int, Option("Repeat with N seeds, from 0.", metavar="N", least=1)] = 1
     noise: Annotated[
         str | float, Option("Noise added to every measured time, e.g. 3%; power gets half of it.", metavar="SHARE")

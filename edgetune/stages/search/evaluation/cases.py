@@ -86,7 +86,6 @@ def cases_of(
     family: Family,
     *,
     grid: GridName | None = None,
-    like_others: bool = False,
 ) -> list[EvaluationCase]:
     """Return the cases of a family that can be made of these tables.
 
@@ -94,7 +93,6 @@ def cases_of(
         subjects: The measured workloads.
         family: Of the problems.
         grid: Which problems; ``None`` takes the study's for its networks and pairs on its board, else the table's own.
-        like_others: Give every case the tables of the other networks on its device as relatives.
 
     Raises:
         InputError: no table for the family, no power figures, contradictory knobs, or no common mode of a pair.
@@ -105,18 +103,9 @@ def cases_of(
         found = [_alone(subject, family, grid) for subject in subjects if subject.task == family]
     if not found:
         raise InputError(f"no table has {family} rows, which {family} problems need", _what_there_is(subjects))
-    if like_others:
-        found = [replace(case, relatives=_relatives(case, subjects)) for case in found]
     if len({case.device for case in found}) == 1:
         return found
     return [replace(case, workload=f"{case.workload} on {case.device or case.table}") for case in found]
-
-
-def _relatives(case: EvaluationCase, subjects: Sequence[ProfiledWorkload]) -> tuple[ProfileRow, ...]:
-    """Return the rows of the other networks that did the same tasks on the same device."""
-    own, tasks = {point.workload for point in case.rows}, {point.task for point in case.rows}
-    near = (subject for subject in subjects if subject.device == case.device and subject.task in tasks)
-    return tuple(row for subject in near if subject.workload not in own for row in subject.rows)
 
 
 def stratified(cases: Sequence[EvaluationCase], among: Sequence[Rows], count: int, *, seed: int) -> list[Rows]:
