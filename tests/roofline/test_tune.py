@@ -27,7 +27,7 @@ from edgetune.stages.roofline.slowdown_forecast import (
     forecast_modes,
     no_knob_above,
 )
-from edgetune.stages.roofline.tune import TriedMode, Tuned, candidates, tune
+from edgetune.stages.roofline.tune import TriedMode, Tuned, tune
 
 CPU, GPU, MEM = (500.0, 1000.0, 1500.0, 2000.0), (250.0, 500.0, 750.0, 1000.0), (1000.0, 2000.0)
 TOP = Mode(8, 2000.0, 1000.0, 2000.0)
@@ -207,20 +207,6 @@ def test_the_reference_is_the_mode_of_all_highest_knobs_else_the_fastest() -> No
     assert no_knob_above(MODES[0], TOP)
     assert not no_knob_above(TOP, MODES[0])
     assert not no_knob_above(Mode(gpu_mhz=250.0), TOP)  # the CPU clock of the one is not known
-
-
-# Candidates
-
-
-def test_candidates_keep_the_bound_and_come_by_energy() -> None:
-    forecast = _at_roofs(_table(_row("copy", 10, 40)))
-    found = candidates(forecast, 0.05, limit=3)
-    assert len(found) == 3
-    assert [one.energy_j for one in found] == sorted(one.energy_j for one in found)
-    assert all(one.seconds <= 1.05 * forecast.seconds and one.energy_j < forecast.energy_j for one in found)
-    assert found[0].mode == Mode(8, 500.0, 250.0, 2000.0)  # bound by memory alone: GPU and CPU clocks are free
-    assert found[0].seconds == pytest.approx(4)
-    assert found[0].why == "+0% time bound by memory (100% of it); 5.5 W at rest, not 10 W"
 
 
 # Measuring

@@ -18,8 +18,7 @@ from edgetune.errors import InputError
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.evaluation.answering import Contender, answer_each, answer_once
 from edgetune.stages.search.evaluation.cases import ProfiledWorkload, cases_of
-from edgetune.stages.search.evaluation.problems import judge_answers
-from edgetune.stages.search.evaluation.runner import truths
+from edgetune.stages.search.evaluation.problems import best_answers, judge_answers
 from edgetune.stages.search.problem import Judgement, judge
 from edgetune.stages.search.space import Space, offered_space
 from edgetune.stages.search.strategies import STRATEGIES, nn, power_train_network
@@ -182,12 +181,11 @@ def test_nn_predicts_every_point_as_the_publication_answers(monkeypatch: pytest.
     with pytest.raises(ValueError, match="nothing was measured"):
         strategy.predictions()
     walk(strategy, rows, PROBLEM, 100)
-    minibatch_s, power_w = strategy.predictions()
+    minibatch_s, power_w = strategy.predictions().minibatch_s, strategy.predictions().power_w
     assert minibatch_s.shape == power_w.shape == (180,)
     assert np.median(np.abs(minibatch_s / [row.minibatch_s for row in rows] - 1)) < 0.06
     assert np.median(np.abs(power_w / [row.power_w for row in rows] - 1)) < 0.03
-    with pytest.raises(ValueError, match="no background workload"):
-        strategy.background_predictions()
+    assert strategy.predictions().background_s is None
 
 
 def test_nn_learns_two_workloads_apart_and_picks_the_best_pair(all_knowing, monkeypatch: pytest.MonkeyPatch):
@@ -201,7 +199,7 @@ def test_nn_learns_two_workloads_apart_and_picks_the_best_pair(all_knowing, monk
     assert found.measured.throughput_per_s == best.measured.throughput_per_s
     strategy = Nn(space, PAIR, seed=0)
     walk(strategy, urgent + background, PAIR, 30)
-    minibatch_s, _ = strategy.background_predictions()
+    minibatch_s = strategy.predictions().background_s
     assert minibatch_s.tolist() == [table[space.partner(point)].minibatch_s for point in space.points]
 
 
@@ -330,7 +328,7 @@ def test_the_studys_random_modes_are_measured_with_every_batch_size():
 
 def test_where_readings_waver_all_strategies_confirm_their_answer():
     (case,) = cases_of([subject("resnet18", "train")], "train")
-    numbers = np.flatnonzero(truths([case])[0].rows >= 0)
+    numbers = np.flatnonzero(best_answers(case.measured, case.problems).rows >= 0)
     over = {}
     for contender in (Contender("random-study", 50), Contender("roofline", 12)):
         answer = answer_once if contender.measures_once else answer_each

@@ -13,7 +13,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable, ledger
 from edgetune.choices import choose
 from edgetune.devices.capabilities import Absent
-from edgetune.devices.device import Device, LiveSource
+from edgetune.devices.device import Device
 from edgetune.errors import InputError
 from edgetune.plotting.page import require_drawing
 from edgetune.stages.roofline.clocks import HOST_KNOBS
@@ -67,8 +67,15 @@ class Request:
 
     @property
     def kernel_precisions(self) -> list[str]:
-        """The precisions to measure peaks in."""
-        return _kernel_precisions(self.device, self.tables)
+        """The precisions to measure peaks in: those of the roofs and those of operators."""
+        found = dict.fromkeys(self.tables)
+        covered = {beneath(each) for each in found}
+        for table in (table for of_network in self.tables.values() for table in of_network):
+            for each in map(beneath, table.precisions[1:]):
+                if each not in covered:
+                    covered.add(each)
+                    found[kernel_precision(self.device, each)] = None
+        return list(found)
 
     @property
     def tuned(self) -> tuple[str, OpsTable]:
@@ -90,7 +97,8 @@ def request_of(opts: RooflineOptions, reporter: Reporter) -> Request:
         InputError: The network, the modes, the precisions or the figure are invalid.
         DeviceError: The device is absent.
     """
-    precisions = () if opts.precision is None else parse_precisions(opts.precision)
+    words = () if opts.precision is None else opts.precision.split(",")
+    precisions = tuple(dict.fromkeys(choose(word.strip(), PRECISIONS, what="precision") for word in words))
     opts = _settled(opts, reporter)
     target = _check_words(opts, precisions)
     device = open_named(opts.device or "auto", opts.root, seed=opts.seed)
@@ -133,18 +141,6 @@ def _tables_by_roof(
     return {kernel_precision(device, beneath(tables[0].precision) if tables else "fp32"): tables}
 
 
-def _kernel_precisions(device: Device, tables: Mapping[str, Sequence[OpsTable]]) -> list[str]:
-    """Return the precisions to measure peaks in: those of the roofs and those of operators."""
-    found = dict.fromkeys(tables)
-    covered = {beneath(each) for each in found}
-    for table in (table for of_network in tables.values() for table in of_network):
-        for each in map(beneath, table.precisions[1:]):
-            if each not in covered:
-                covered.add(each)
-                found[kernel_precision(device, each)] = None
-    return list(found)
-
-
 def highest_first(modes: Sequence[Mode]) -> tuple[Mode, ...]:
     """Return modes from the highest to the lowest: by the sum of their knobs, each as a share of its highest value.
 
@@ -161,15 +157,6 @@ def highest_first(modes: Sequence[Mode]) -> tuple[Mode, ...]:
         return sum(shares.values()) - of_host, of_host
 
     return tuple(sorted(modes, key=height, reverse=True))
-
-
-def parse_precisions(text: str) -> tuple[str, ...]:
-    """Return the precisions in ``fp32,fp16``, in that order, each once.
-
-    Raises:
-        InputError: a precision is unknown.
-    """
-    return tuple(dict.fromkeys(choose(word.strip(), PRECISIONS, what="precision") for word in text.split(",")))
 
 
 def _check_words(opts: RooflineOptions, precisions: Sequence[str]) -> Target | None:
@@ -204,17 +191,6 @@ def _check_tune(opts: RooflineOptions) -> None:
         raise InputError(f"--tune plans from its own measurements, and does not use {beside[0]}", hint)
     if len(sizes_of(opts)) > 1:
         raise InputError(f"--tune is for one batch size, and {len(sizes_of(opts))} are asked", "tune for each in turn")
-
-
-def check_device(request: Request) -> None:
-    """Check before a measurement that this device supports the request."""
-    opts, device = request.opts, request.device
-    first = next(iter(request.tables.values()))
-    if opts.layers and first and opts.precision not in (None, "fp32") and isinstance(device.source, LiveSource):
-        raise InputError(
-            f"--layers of {first[0].precision} are for simulated devices; a real one runs the network as it is",
-            "leave out --layers, or --precision",
-        )
 
 
 def network_tables(opts: RooflineOptions, precision: str | None, *, eager: bool = False) -> tuple[OpsTable, ...]:
@@ -305,20 +281,15 @@ def ops(opts: OpsOptions, reporter: Reporter) -> OpsTable:
         workload, task, size, precision=width, dimensions=dimensions, fused=opts.fused, eager=opts.eager,
         feed=Feed(inputs),
     )  # fmt: skip
-    if opts.strict:
-        _require_known(table)
+    unmodelled = next(entry for entry in ledger(table) if entry.ledger == "unmodelled")
+    if opts.strict and unmodelled.nodes:
+        raise InputError(
+            f"{table.workload} has {unmodelled.nodes} nodes without a known cost: {', '.join(unmodelled.ops)}",
+            "leave out --strict to see the costs of the others",
+        )
     if batch is not None:
         reporter.info(batch)
     if opts.output is not None:
         target.write(table)
         target.report(reporter)
     return table
-
-
-def _require_known(table: OpsTable) -> None:
-    unmodelled = next(entry for entry in ledger(table) if entry.ledger == "unmodelled")
-    if unmodelled.nodes:
-        raise InputError(
-            f"{table.workload} has {unmodelled.nodes} nodes without a known cost: {', '.join(unmodelled.ops)}",
-            "leave out --strict to see the costs of the others",
-        )

@@ -11,8 +11,8 @@ from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.repeats import mean_minibatch_s
 from edgetune.artifacts.roofline import Roof, Roofline
-from edgetune.devices.device import Device
-from edgetune.errors import EdgetuneError
+from edgetune.devices.device import Device, LiveSource
+from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.profiling.supervisor import layer_times
 from edgetune.stages.roofline.layers import join
 from edgetune.stages.roofline.placement import NOTABLY, Placement, place
@@ -37,7 +37,6 @@ from edgetune.workflows.roofline.peaks import (
 from edgetune.workflows.roofline.request import (
     Request,
     RooflineEstimate,
-    check_device,
     estimate,
     network_tables,
     request_of,
@@ -116,7 +115,12 @@ def _known_peaks(request: Request) -> Roofline | None:
     """Check that the device can run the request, and return the roofline of ``--peaks``."""
     opts = request.opts
     known = None if opts.peaks is None else read_peaks(opts.peaks, request.device.name, force=opts.force)
-    check_device(request)
+    first = next(iter(request.tables.values()))
+    if opts.layers and first and opts.precision not in (None, "fp32") and isinstance(request.device.source, LiveSource):
+        raise InputError(
+            f"--layers of {first[0].precision} are for simulated devices; a real one runs the network as it is",
+            "leave out --layers, or --precision",
+        )
     return known
 
 

@@ -234,7 +234,8 @@ def read_known(candidates: Candidates, known: str | None, points: str | None) ->
         InputError: a file is unreadable, or measured on another device.
     """
 
-    names = list(dict.fromkeys(name for name in (known, _existing(points)) if name is not None))
+    existing = points if points is not None and Path(points).is_file() else None
+    names = list(dict.fromkeys(name for name in (known, existing) if name is not None))
     profiles = [io.read_profile(name) for name in names]
     for name, profile in zip(names, profiles, strict=True):
         _refuse_other_device(candidates, profile, name)
@@ -249,10 +250,6 @@ def read_known(candidates: Candidates, known: str | None, points: str | None) ->
         advice = f"none of the {len(table.rows)} points of {' and '.join(names)} is offered here"
         data_warnings = (*data_warnings, DataWarning("known-unused", advice))
     return KnownPoints(table.rows, data_warnings)
-
-
-def _existing(path: str | None) -> str | None:
-    return path if path is not None and Path(path).is_file() else None
 
 
 def _refuse_other_device(candidates: Candidates, profile: Profile, name: str) -> None:

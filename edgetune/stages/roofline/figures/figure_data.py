@@ -308,26 +308,12 @@ def letter_words(places: Sequence[tuple[float, float]]) -> list[str]:
         first = next((other for other in together if _hides(here, places[other])), index)
         together.setdefault(first, []).append(index)
     for first, indices in together.items():
-        words[first] = _letters(indices)
+        words[first] = ", ".join(LETTERS[index] for index in indices)
     return words
 
 
 def _hides(here: tuple[float, float], there: tuple[float, float]) -> bool:
     return all(max(a / b, b / a) < _SAME_PLACE for a, b in zip(here, there, strict=True))
-
-
-def _letters(indices: Sequence[int]) -> str:
-    """Return letters in order; three or more consecutive ones are written as ``a-c``."""
-    runs: list[list[int]] = []
-    for index in indices:
-        if runs and index == runs[-1][-1] + 1:
-            runs[-1].append(index)
-        else:
-            runs.append([index])
-    return ", ".join(
-        f"{LETTERS[run[0]]}-{LETTERS[run[-1]]}" if len(run) > 2 else ", ".join(LETTERS[index] for index in run)
-        for run in runs
-    )
 
 
 def percent(share: float) -> str:
