@@ -55,10 +55,30 @@ def start(opts: StartOptions, reporter: Reporter) -> None:
         require_private(host)
     scheme = "tcp" if folder is None else "tls"
     address = FleetAddress(f"{scheme}://{host}:{opts.port}", folder)
+    try:
+        _try_to_listen(host, opts.port)
+    except (OSError, ValueError, OverflowError) as error:
+        raise _cannot_listen(address, error) from None
     if folder is not None and make_certificate(folder):
         reporter.info(f"wrote the certificate of the fleet to {folder}: copy that folder to every machine of it")
     library.config.set({"distributed.scheduler.allowed-failures": opts.allowed_failures})
     asyncio.run(_schedule(address, reporter))
+
+
+def _try_to_listen(host: str, port: int) -> None:
+    """Listen at an address for a moment, so that an address that is wrong or taken is known before a file is made.
+
+    Raises:
+        OSError: it cannot be listened at, or its host is unknown.
+        ValueError: its host is no host name.
+    """
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = found[0]
+    socket.create_server(address[:2], family=family).close()
+
+
+def _cannot_listen(address: FleetAddress, why: BaseException) -> DeviceError:
+    return DeviceError(f"cannot listen at {address.url}: {why}", "stop what uses that port, or choose --port")
 
 
 async def _schedule(address: FleetAddress, reporter: Reporter) -> None:
@@ -77,9 +97,8 @@ async def _schedule(address: FleetAddress, reporter: Reporter) -> None:
             note=reporter.info,
         )  # fmt: skip
         await scheduler
-    except (OSError, RuntimeError, ValueError) as error:
-        message = f"cannot listen at {address.url}: {error.__cause__ or error}"
-        raise DeviceError(message, "stop what uses that port, or choose --port") from None
+    except (OSError, RuntimeError) as error:
+        raise _cannot_listen(address, error.__cause__ or error) from None
     shown = f"{protocol}://{host or socket.gethostname()}:{scheduler.port}"
     tls = "" if address.tls is None else f" --tls {shlex.quote(str(address.tls))}"
     reporter.info(f"the fleet is at {shown}; on each board: edgetune fleet join {shown}{tls}")
