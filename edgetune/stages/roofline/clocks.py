@@ -342,10 +342,7 @@ def _law(roofs: Sequence[Roof], name: str, varied: Sequence[str]) -> ScalingLaw 
     if not known or varied_knobs([roof.mode for roof in known]) != tuple(varied):
         return None
     of_gpu = [knob for knob in varied if knob not in HOST_KNOBS]
-    knobs = of_gpu if of_gpu and name != "static_w" and _has_gpu(known) else varied
+    beside_gpu = any(roof.mode.gpu_mhz is not None for roof in known)
+    knobs = of_gpu if of_gpu and name != "static_w" and beside_gpu else varied
     values = np.array([getattr(roof, name) for roof in known])
     return best_scaling_law(clock_matrix([roof.mode for roof in known], knobs), values, knobs, peak=name in PEAKS)
-
-
-def _has_gpu(roofs: Sequence[Roof]) -> bool:
-    return any(roof.mode.gpu_mhz is not None for roof in roofs)

@@ -153,7 +153,9 @@ def _all_placed(request: Request, roofline: Roofline, reporter: Reporter) -> lis
     for precision, of_network in tables.items():
         highest = modes[0] if opts.modes else None
         roof = choose_roof(roofline, precision, highest, like=found[0].roof if found else None)
-        roofs = _roofs_of(roofline, precision, others, infer=opts.peaks is not None)
+        known = [(roof.mode, roof.precision) for roof in roofline.roofs]
+        placed_in = [mode for mode in others if opts.peaks is not None or (mode, precision) in known]
+        roofs = [choose_roof(roofline, precision, mode) for mode in placed_in]
         here, *elsewhere = (
             _beneath(device, opts, roofline, each, of_network=of_network, reporter=reporter) for each in (roof, *roofs)
         )
@@ -176,13 +178,6 @@ def _other_modes(opts: RooflineOptions, modes: Sequence[Mode], precisions: int, 
         reporter.info(f"note: {opts.model} is placed in the highest mode alone: {many} make over {MOST_PLACED} roofs")
         return ()
     return modes[1:]
-
-
-def _roofs_of(roofline: Roofline, precision: str, modes: Sequence[Mode], *, infer: bool) -> list[Roof]:
-    """Return the roofs of modes: with ``infer`` all, otherwise only the measured ones."""
-    if infer:
-        return [choose_roof(roofline, precision, mode) for mode in modes]
-    return [roof for mode in modes for roof in roofline.roofs if (roof.mode, roof.precision) == (mode, precision)]
 
 
 def _beneath(

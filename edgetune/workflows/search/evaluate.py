@@ -88,7 +88,7 @@ def read_tables(sources: Sequence[str]) -> EvaluationTables:
         inputs.append({"name": name, "sha256": hashlib.sha256(data).hexdigest()})
         simulated = simulated or profile.header.simulated
         for row in profile.rows:
-            device = row.device or _device_of(profile.header.conditions)
+            device = row.device or (None if (of := profile.header.conditions.get("device")) is None else str(of))
             rows.setdefault(device, []).append(row)
             files = names.setdefault((device, row.workload, row.task), [])
             if name not in files:
@@ -104,11 +104,6 @@ def read_tables(sources: Sequence[str]) -> EvaluationTables:
     made = [ProfiledWorkload(" + ".join(names[key]), *key, tuple(found)) for key, found in subjects.items()]
     devices = tuple(sorted(device for device in rows if device is not None))
     return EvaluationTables(tuple(made), tuple(inputs), devices, simulated, tuple(data_warnings))
-
-
-def _device_of(conditions: Any) -> str | None:
-    device = conditions.get("device")
-    return None if device is None else str(device)
 
 
 MEAN_PER_S = 60.0

@@ -193,22 +193,16 @@ def _case(
     except InputError as error:
         raise InputError(f"{table}: {error.message}", error.hint) from None
     measured = Measured.of(space, rows)
-    _require_power(measured, table)
+    powers = (measured.power_w, measured.power_w if measured.background_w is None else measured.background_w)
+    if any(np.isnan(each).all() for each in powers):
+        message = f"{table} has no power figures, and every problem has a power budget"
+        raise InputError(message, "give a table with power_w")
     study = grid == "fulcrum"
     problems = fulcrum_problems(base.kind, network) if study else table_problems(base.kind, measured)
     return EvaluationCase(
         base.kind, table, subject.device, subject.workload, base.background, grid, replace(problems, base=base),
         space, rows, measured,
     )  # fmt: skip
-
-
-def _require_power(measured: Measured, table: str) -> None:
-    if np.isnan(measured.power_w).all() or (
-        measured.background_w is not None and np.isnan(measured.background_w).all()
-    ):
-        raise InputError(
-            f"{table} has no power figures, and every problem has a power budget", "give a table with power_w"
-        )
 
 
 def _in_study(subject: ProfiledWorkload) -> bool:
