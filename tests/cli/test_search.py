@@ -225,13 +225,6 @@ def test_the_expected_gain_of_more_points_is_said_and_ends_a_search(edgetune, gr
 EXAMPLE = str(Path(__file__).parents[2] / "examples/resnet18-train-twin.csv")
 
 
-@pytest.mark.parametrize("argv", [(EXAMPLE, "--power-budget", "30W"), ("--power-budget", "30W", EXAMPLE)])
-def test_arguments_without_a_subcommand_go_to_the_command_itself(edgetune, argv):
-    ended = edgetune("search", *argv)
-    assert ended.code == 0
-    assert ended.out.startswith("kind: plan")
-
-
 def test_a_misspelt_subcommand_is_told_from_a_missing_file(edgetune):
     ended = edgetune("search", "evalute", EXAMPLE)
     assert_two_lines(ended, 2)

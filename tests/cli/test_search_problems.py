@@ -73,19 +73,6 @@ def test_without_an_arrival_rate_the_latency_is_the_time_of_a_batch(edgetune, ta
     assert warning["advice"].startswith(BACK_TO_BACK)
 
 
-def test_time_to_accuracy_weighs_the_epochs_of_each_batch_size(edgetune, tables, tmp_path):
-    epochs = tmp_path / "problem.yaml"
-    words = ("search", tables[1], "--power-budget", "40W", "--problem", str(epochs))
-    epochs.write_text("kind: accuracy\nepochs_to_target: {16: 10, 32: 10}\n")
-    assert plan_of(edgetune(*words))["configuration"]["batch_size"] == 32
-    epochs.write_text("kind: accuracy\nepochs_to_target: {16: 10, 32: 20}\n")
-    assert plan_of(edgetune(*words))["configuration"]["batch_size"] == 16
-    epochs.write_text("kind: accuracy\nepochs_to_target: {16: 10}\n")
-    ended = edgetune(*words)
-    assert_two_lines(ended, 2)
-    assert plan_of(edgetune(*words, "--batch-sizes", "16"))["configuration"]["batch_size"] == 16
-
-
 def test_a_problem_file_is_read_and_the_command_line_goes_before_it(edgetune, tables, tmp_path):
     file, plan_file = tmp_path / "problem.yaml", tmp_path / "plan.yaml"
     file.write_text("kind: train\npower_budget_w: 20\n")

@@ -37,7 +37,6 @@ from edgetune.workflows.roofline.sections import placed_page
 MODE = Mode(12, 2201.6, 1300.5, 3199.0)
 ORIN = Roof(MODE, "fp32", 14.7e12, 164.4e9, 17.9, 3.86e-12, 141.4e-12, 0.1e-12, 4e-12)
 """AGX Orin at MAXN as published (Pagoda, 2025): balance 89.4 in time, 39.8 in energy, 36.6 without static power."""
-BARE = Roof(Mode(8), "fp32", 4e11, 2e10)
 GRID = tuple(
     replace(ORIN, mode=replace(MODE, gpu_mhz=gpu, mem_mhz=mem), flops_per_s=1e10 * gpu, bytes_per_s=5e7 * mem,
             measured=gpu != 700.0)

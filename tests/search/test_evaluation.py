@@ -1,6 +1,5 @@
 """Judging strategies: grids of problems, best answers, contenders on a small table, and their figure."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +23,6 @@ from edgetune.stages.search.evaluation.problems import (
     excess_of,
     fulcrum_problems,
     judge_answers,
-    power_budgets_w,
 )
 from edgetune.stages.search.evaluation.results import merits
 from edgetune.stages.search.evaluation.runner import EvaluationConditions, EvaluationRunner
@@ -63,31 +61,6 @@ def test_other_networks_and_boards_get_a_grid_of_their_own():
     assert [case.grid for case in cases_of([subject("resnet18", device="xavier")], "train")] == ["auto"]
     with pytest.raises(InputError, match="no train problems of vgg16"):
         cases_of([subject("vgg16")], "train", grid="fulcrum")
-
-
-def test_budgets_go_in_watts_and_finer_where_the_board_is_small():
-    watts = Measured(np.ones(2), np.ones(2), np.array([10.4, 33.2]))
-    assert power_budgets_w(watts).tolist() == list(range(11, 35))
-    small = power_budgets_w(Measured(np.ones(2), np.ones(2), np.array([2.05, 4.4])))
-    assert (small[0], small[-1], len(small)) == (2.1, 4.4, 24)
-
-
-def test_a_table_of_a_slower_board_gets_slower_problems():
-    (fast,) = cases_of([subject("net", "infer", sizes=(1, 4))], "infer", grid="auto")
-    (slow,) = cases_of([subject("net", "infer", sizes=(1, 4), scale=10.0)], "infer", grid="auto")
-    assert slow.problems.latency_budget_s.max() == pytest.approx(10 * fast.problems.latency_budget_s.max(), rel=0.01)
-    assert slow.problems.arrival_rate_per_s.max() == pytest.approx(
-        fast.problems.arrival_rate_per_s.max() / 10, rel=0.01
-    )
-    solvable = (best_answers(fast.measured, fast.problems).rows >= 0).mean()
-    assert 0.5 < solvable < 1.0  # neither all nor nothing
-
-
-def test_one_network_on_two_boards_is_two_workloads():
-    cases = cases_of([subject("net", device="nano"), subject("net", device="xavier")], "train")
-    assert [case.label for case in cases] == ["net on nano", "net on xavier"]
-    cases = cases_of([replace(subject("net", device="nano"), device=None, table="a.csv"), subject("net")], "train")
-    assert cases[0].label == "net on a.csv"
 
 
 def test_pairs_are_those_of_the_study_else_all_there_are():
@@ -217,16 +190,6 @@ def test_excess_worked_by_hand():
     assert excess("train", 80.0, 100.0) == pytest.approx(0.25)  # 1/80 s per sample over 1/100
     assert excess("infer", -0.3, -0.2) == pytest.approx(0.5)
     assert excess("train+infer", 80.0, 100.0) == pytest.approx(0.2)  # a fifth of the throughput is lost
-
-
-def test_no_problems_and_nothing_measured():
-    measured = Measured(np.ones(1), np.full(1, np.nan), np.full(1, np.nan))
-    nothing = np.full(0, np.nan)
-    assert len(best_answers(measured, ProblemSet(Problem("train"), nothing, nothing, nothing)).rows) == 0
-    one = np.full(1, 20.0)
-    best = best_answers(measured, ProblemSet(Problem("infer"), one, one, one))
-    assert best.rows.tolist() == [-1]
-    assert math.isnan(best.objective[0])
 
 
 def subjects() -> list[ProfiledWorkload]:

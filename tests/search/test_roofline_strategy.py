@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.strategy_contract import INFER, PAIR, grid_points, measure_formula
+from contracts.strategy_contract import PAIR, grid_points, measure_formula
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -19,15 +19,10 @@ from edgetune.errors import DeviceError, InfeasibleError
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.evaluation.answering import perturbed
 from edgetune.stages.search.history import half_of
-from edgetune.stages.search.model.coordinates import ALL_AT_ONCE
 from edgetune.stages.search.model.gain import (
-    BUDGETS,
     NOTHING_YET,
-    best_under,
-    budgets_between,
     chances_under,
     front_gain,
-    pair_gain,
 )
 from edgetune.stages.search.problem import judge, judge_pair
 from edgetune.stages.search.space import Space
@@ -117,13 +112,6 @@ def test_finds_the_optimum_of_the_formula_at_every_budget():
 
 def test_finds_the_optimum_of_a_board_at_every_budget():
     summary = judged([board_row(point) for point in clocks()])
-    assert (summary.solved, summary.violations) == (summary.problems, 0)
-    assert summary.mean <= 0.01
-
-
-def test_a_knob_that_does_nothing_costs_little():
-    rows = [board_row(point) for point in clocks(cores=(1, 4, 8, 12))]
-    summary = judged(rows, train_problems(rows)[::3])
     assert (summary.solved, summary.violations) == (summary.problems, 0)
     assert summary.mean <= 0.01
 
@@ -246,9 +234,6 @@ def test_a_search_ends_when_nothing_promises_a_gain():
     assert result.plan.configuration.mode == Mode(None, 2200, 1300, 3200)
 
 
-NO_POWER = np.full(2, np.nan)
-
-
 def measured_for(problem: Problem, points: int, **changed) -> list[ProfileRow]:
     """Return what the strategy measures of the formula landscape."""
     seen: list[ProfileRow] = []
@@ -285,44 +270,6 @@ def test_no_budget_is_looked_at():
         [row.point for row in measured_for(Problem("train", power_budget_w=budget_w), 12)] for budget_w in (20.0, 40.0)
     ]
     assert asked[0] == asked[1]
-
-
-def test_in_inference_every_batch_size_has_its_front():
-    every = [measure_formula(point) for point in grid_points("infer")]
-    found = measured_for(INFER, 45)
-    for size in (1, 4, 16):
-        of_size = [[row for row in rows if row.batch_size == size] for rows in (found, every)]
-        worst, mean = worst_and_mean_excess(*of_size)
-        assert len(of_size[0]) >= 8
-        assert mean <= 0.04
-        assert worst <= 0.25
-
-
-def test_without_power_figures_there_is_one_budget_and_the_fastest_point_is_found():
-    def measure(point: Point) -> ProfileRow:
-        row = measure_formula(point)
-        return ProfileRow(row.workload, row.task, row.batch_size, row.minibatch_s, **{
-            name: getattr(point.mode, name) for name in ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz")
-        })  # fmt: skip
-
-    plan = run_search(Problem("train"), grid_points(), measure, SearchSettings("pareto", max_points=6)).plan
-    assert plan.measured.minibatch_s == min(measure_formula(point).minibatch_s for point in grid_points())
-
-
-def test_budgets_lie_between_the_extremes_and_leave_out_none():
-    budgets = budgets_between(np.log([10.0, 40.0, 20.0]))
-    assert len(budgets) == BUDGETS
-    assert np.log(10.0) < budgets[0] < np.log(11.0)
-    assert budgets[-1] == pytest.approx(np.log(40.0))
-    assert budgets_between(NO_POWER).tolist() == [np.inf]
-    assert len(budgets_between(np.log([10.0, 10.0]))) == 1
-
-
-def test_under_each_budget_the_best_is_the_fastest_that_keeps_it():
-    budgets = np.log([10.0, 20.0, 30.0])
-    best = best_under(budgets, np.array([3.0, 2.0, 2.5]), np.log([15.0, 29.0, 25.0]))
-    assert best.tolist() == [np.inf, 3.0, 2.0]
-    assert best_under(budgets, np.array([3.0]), np.array([np.nan])).tolist() == [3.0, 3.0, 3.0]
 
 
 def test_a_point_is_worth_the_mean_of_its_gains_and_something_where_nothing_is_known():
@@ -394,20 +341,6 @@ def test_a_point_serves_as_both_halves_of_two_instances_of_a_network():
     assert searched(problem, only_small).plan.measured.throughput_per_s > 0
 
 
-def test_known_halves_are_not_measured_and_spare_the_designed_start():
-    first = searched(PAIR, ROWS)
-    known = [ROWS[point] for point in ROWS if any(_same(point, row) for row in first.trace.rows)]
-    again = searched(PAIR, ROWS, known=known, max_points=2)
-    assert again.plan.measured.throughput_per_s >= first.plan.measured.throughput_per_s
-    assert not any("every knob" in row.reason for row in again.trace.rows if row.source == "measured")
-
-
-def _same(point: Point, row) -> bool:
-    knobs = (point.mode.cpu_cores, point.mode.cpu_mhz, point.mode.gpu_mhz, point.mode.mem_mhz)
-    there = (row.cpu_cores, row.cpu_mhz, row.gpu_mhz, row.mem_mhz)
-    return (point.task, point.batch_size, *knobs) == (row.task, row.batch_size, *there)
-
-
 def test_failed_halves_rule_their_pairs_out_and_another_is_tried():
     def measure(point: Point) -> ProfileRow:
         if point.task == "train" and point.mode.mem_mhz == 3199.0:
@@ -450,21 +383,6 @@ def big_rows() -> dict[Point, ProfileRow]:
     ]
     trained = [replace(point, task="train", batch_size=16) for point in urgent if point.batch_size == 1]
     return {point: measure_formula(point) for point in (*urgent, *trained)}
-
-
-def test_every_pair_of_a_grid_is_scored(monkeypatch):
-    scored = []
-
-    def noting(problem, pairs, best, **options):
-        scored.append(len(pairs.batch_sizes))
-        return pair_gain(problem, pairs, best, **options)
-
-    monkeypatch.setattr(roofline, "pair_gain", noting)
-    rows = big_rows()
-    count = sum(point.task == "infer" for point in rows)
-    assert count > ALL_AT_ONCE
-    searched(replace(PAIR, power_budget_w=30.0), rows, max_points=4)
-    assert count - 4 <= max(scored) <= count  # all but those measured
 
 
 @pytest.mark.parametrize("affordable", [roofline.AFFORDABLE, 300])

@@ -108,13 +108,6 @@ def test_the_peak_of_power_is_a_budget():
     assert [step.gpu_mhz for step in ways[0].trace.rows] == [step.gpu_mhz for step in ways[1].trace.rows]
 
 
-def test_a_batch_too_large_for_memory_is_measured_once():
-    large = {p: replace(each, memory_peak_bytes=each.batch_size << 20) for p, each in TABLE.items()}
-    problem = Problem("accuracy", power_budget_w=4.3, epochs_to_target=EPOCHS, memory_budget_bytes=32 << 20)
-    steps = run_search(problem, large, large.__getitem__, SearchSettings("staircase")).trace.rows
-    assert [step.batch_size for step in steps].count(64) == 1
-
-
 def test_no_point_is_measured_more_often_than_a_bound():
     near = {point: replace(each, power_w=each.power_w * 4.29 / 4.25) for point, each in TABLE.items()}
     problem = Problem("accuracy", power_budget_w=4.3, epochs_to_target=EPOCHS)
@@ -126,6 +119,3 @@ def test_no_point_is_measured_more_often_than_a_bound():
 def test_other_problems_are_refused():
     with pytest.raises(InputError, match="does not solve infer"):
         Staircase(Space.of(TABLE), Problem("infer", arrival_rate_per_s=1.0), seed=0)
-
-
-PROBLEM = Problem("train", power_budget_w=20.0)
