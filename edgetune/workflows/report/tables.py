@@ -51,12 +51,10 @@ def roofline_section(roofline: Roofline, out: SectionWriter) -> None:
     }
     out.table(*rows_of({**named, **peaks}, roofs), keys=range(len(roofs)))
     if any(roof.flop_j is not None for roof in roofs):
-        out.note("energy beyond static power, balance with it and without, and FLOP per joule at most")
+        out.note("energy beyond static power, balance with it and without, most GFLOP per joule")
         out.table(*rows_of({**named, **_ENERGIES}, roofs))
     for precision in dict.fromkeys(roof.precision for roof in roofs):
         _write_laws([roof for roof in roofs if roof.precision == precision], out)
-    for warning in roofline.header.warnings:
-        out.note(f"warning: {warning.code}: {warning.advice}")
     draw = partial(roof_figure, roofs, device=roofline.device, simulated=roofline.header.simulated)
     out.figure(draw, "rooflines of the device")
 
@@ -68,18 +66,19 @@ _ENERGIES: dict[str, Callable[[Roof], object]] = {
     "residual>": lambda roof: cell(roof.residual_share, ".1%"),
     "balance>": lambda roof: _balanced(balance(roof).energy),
     "without>": lambda roof: _balanced(balance(roof).dynamic),
-    "at most>": lambda roof: si_cell(found.peak_flops_per_j if (found := balance(roof).energy) else None, "FLOP/J"),
+    "GFLOP/J>": lambda roof: _balanced(balance(roof).energy, peak=True),
 }
 """Columns on the energy of a roof."""
 
 
 def _picojoules(value_j: float | None, error_j: float | None) -> str | None:
-    within = "" if error_j is None else f" +-{1e12 * error_j:.2g}"
+    within = "" if error_j is None or not value_j else f" +-{error_j / value_j:.0%}"
     return None if value_j is None else f"{1e12 * value_j:.4g}{within}"
 
 
-def _balanced(found: EnergyBalance | None) -> str | None:
-    return None if found is None else cell(found.flop_per_byte, ".4g")
+def _balanced(found: EnergyBalance | None, *, peak: bool = False) -> str | None:
+    value = None if found is None else found.peak_flops_per_j if peak else found.flop_per_byte
+    return None if value is None else f"{value / 1e9:.4g}" if peak else f"{value:.4g}"
 
 
 def _write_laws(roofs: Sequence[Roof], out: SectionWriter) -> None:

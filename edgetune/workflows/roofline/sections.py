@@ -173,6 +173,8 @@ def placed_page(found: Sequence[Placed]) -> bytes:
 def placed_sections(found: Sequence[Placed], out: SectionWriter) -> None:
     """Write the roofs of the device, and the network beneath them if there is one."""
     roofline_section(found[0].roofline, out)
+    for warning in found[0].roofline.header.warnings:
+        out.note(f"warning: {warning.code}: {warning.advice}")
     if found[0].placements:
         out.space()
         network_section(found, out)
