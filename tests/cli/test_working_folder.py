@@ -26,7 +26,7 @@ COMMANDS = (
     "measure true --runs 3 -o m.parquet",
     "roofline ops small.onnx",
     "roofline small.onnx --device twin:orin-agx -o r.yaml",
-    "search evaluate twin.parquet --strategies random:9 --sample 2 --jobs 2 --plot e.svg",
+    "search evaluate twin.parquet --strategies random:9 --sample 2 --jobs 2",
     "schedule profile small.onnx -o s.parquet",
     "device jetson --root board",
     "device set jetson gpu_mhz=76.8 --root board",
@@ -149,6 +149,6 @@ def test_only_one_function_starts_a_module_of_edgetune():
     }
     assert found == {
         "processes/start.py", "processes/privilege.py", "devices/guardian/client.py", "devices/guardian/steps.py",
-        "workflows/fleet/join.py", "workflows/profile/commands.py", "workloads/python_file.py",
+        "workflows/profile/commands.py", "workloads/python_file.py",
         "workloads/foreign_python_worker.py",
     }  # fmt: skip
