@@ -262,7 +262,7 @@ def roofline(opts: RooflineOptions) -> Sequence[Placed] | Plan:
     from edgetune.workflows.roofline.roofline import tune
 
     if opts.tune is not None:
-        plan = tune(opts, _Notes()).plan
+        plan, _ = tune(opts, _Notes())
         if opts.output is not None:
             Target(Path(opts.output)).write(plan)
         return plan

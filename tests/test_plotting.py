@@ -38,7 +38,7 @@ def small():
 def test_on_a_page_lines_are_above_the_grid():
     figure = small()
     zoom_time(figure.axes[0])
-    svg, zoomed = embedded_svg(figure, "small", "", "", {})
+    svg, zoomed = embedded_svg(figure, "small", "", "")
     assert zoomed
     assert svg.rindex('class="tick"') < svg.index('class="data"'), "a grid line would hide a line at a round number"
 

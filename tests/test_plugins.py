@@ -17,7 +17,7 @@ from edgetune.devices.device import DEVICES, list_devices, open_device
 from edgetune.errors import InputError
 from edgetune.plugins import Registry
 from edgetune.stages.interleave.policies import POLICIES
-from edgetune.stages.search.strategies import STRATEGIES, find_strategy
+from edgetune.stages.search.strategies import STRATEGIES
 from edgetune.workflows.report.report import write_page
 from edgetune.workflows.report.sections import SECTIONS
 from edgetune.workloads.resolve import KINDS, resolve
@@ -106,7 +106,7 @@ def test_a_package_adds_one_of_each_and_takes_them_away(installed):
     assert (set(STRATEGIES), set(POLICIES)) == (before[0] | {"dice"}, before[1] | {"polite"})
     assert (set(KINDS), set(SECTIONS)) == (before[3] | {"nap"}, before[4] | {"profile.counted"})
     assert "toy_plugins" not in sys.modules, "names are listed without importing what they name"
-    assert find_strategy("dice").name == "dice"
+    assert STRATEGIES.find("dice").name == "dice"
     assert POLICIES.find("polite").name == "polite"
     assert open_device("toy:0").name == "twin:orin-agx"
     assert "toy:0" in [listing.name for listing in list_devices()]
@@ -116,7 +116,7 @@ def test_a_package_adds_one_of_each_and_takes_them_away(installed):
     with pytest.raises(InputError, match="there is no file nap:deep"):
         resolve("nap:deep")
     with pytest.raises(InputError, match="there is no strategy 'dice'"):
-        find_strategy("dice")
+        STRATEGIES.find("dice")
 
 
 def test_the_command_searches_with_a_strategy_of_a_package(installed, tmp_path, capfd):
@@ -185,14 +185,14 @@ def test_damaged_entry_points_name_their_package(installed, damage):
     installed.add(OWN)
     (installed.folder / "toy_plugins-1.0.dist-info/entry_points.txt").write_bytes(damage)
     with pytest.raises(InputError, match="the entry points of the package toy-plugins cannot be read"):
-        find_strategy("gmd")
+        STRATEGIES.find("gmd")
 
 
 @pytest.mark.parametrize("name", ["gmd"])
 def test_a_taken_name_is_an_error_when_any_name_is_looked_up(installed, name):
     installed.add({"edgetune.strategies": {"gmd": "Dice"}})
     with pytest.raises(InputError, match="toy-plugins adds a strategy 'gmd', which edgetune has already"):
-        find_strategy(name)
+        STRATEGIES.find(name)
 
 
 @pytest.mark.parametrize(
@@ -206,9 +206,9 @@ def test_a_taken_name_is_an_error_when_any_name_is_looked_up(installed, name):
 )
 def test_a_broken_package_is_named_in_two_lines(installed, code, why):
     installed.add(OWN, code=code)
-    assert find_strategy("gmd").name == "gmd"
+    assert STRATEGIES.find("gmd").name == "gmd"
     with pytest.raises(InputError) as caught:
-        find_strategy("dice")
+        STRATEGIES.find("dice")
     assert caught.value.message.startswith("the strategy 'dice' of the package toy-plugins cannot be used: ")
     assert why in caught.value.message
     assert "\n" not in caught.value.message

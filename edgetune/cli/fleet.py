@@ -1,10 +1,8 @@
 """``edgetune fleet``: many boards as one device, on Dask."""
 
-import sys
-
 from edgetune.cli.app import LazyApp
 from edgetune.cli.command import AnswerTerminal, command
-from edgetune.cli.screen import answer, print_document, print_lines
+from edgetune.cli.screen import answer, print_lines
 from edgetune.workflows.fleet.options import FleetOptions, JoinOptions, StartOptions
 
 app = LazyApp(short_help="Many boards as one device.")
@@ -12,7 +10,7 @@ app = LazyApp(short_help="Many boards as one device.")
 
 @app.callback()
 def fleet() -> None:
-    """Join many boards to one device, for profile, search and roofline: --device fleet:ADDRESS."""
+    """Join many boards to one device, for profile and search: --device fleet:ADDRESS."""
 
 
 @command(app, short_help="Run the scheduler that hands out the work.")
@@ -22,13 +20,7 @@ def start(opts: StartOptions, terminal: AnswerTerminal) -> None:
     It makes a certificate, which all machines of the fleet need: who has it may join and send work.
     """
     from edgetune.workflows.fleet.join import start as workflow
-    from edgetune.workflows.fleet.join import unit
-    from edgetune.workflows.fleet.wire import certificate_folder
 
-    if opts.unit:
-        tls = None if opts.no_tls else certificate_folder(opts.tls)
-        print_document(unit(sys.argv[1:], tls, "edgetune fleet: scheduler"))
-        return
     workflow(opts, terminal.screen)
 
 
@@ -40,13 +32,7 @@ def join(opts: JoinOptions, terminal: AnswerTerminal) -> None:
     --allow-code.
     """
     from edgetune.workflows.fleet.join import join as workflow
-    from edgetune.workflows.fleet.join import unit
-    from edgetune.workflows.fleet.wire import parse_address
 
-    if opts.unit:
-        tls = parse_address(opts.address, opts.tls).tls
-        print_document(unit(sys.argv[1:], tls, f"edgetune fleet: board for {opts.address}"))
-        return
     workflow(opts, terminal.screen)
 
 

@@ -48,17 +48,17 @@ def profile(opts: ProfileCommandOptions, terminal: PlanningTerminal) -> None:
         else:
             _report(*convergence(opts, terminal.screen), terminal)
         return
+    if terminal.dry_run:
+        from edgetune.workflows.profile.profile import plan_profile
+
+        _report_plan(*plan_profile(opts, terminal.screen), terminal)
+        return
     if is_fleet(opts.device):
-        from edgetune.workflows.fleet.profile import plan_profile
         from edgetune.workflows.fleet.profile import profile as workflow
     else:
-        from edgetune.workflows.profile.profile import plan_profile
         from edgetune.workflows.profile.profile import profile as workflow
 
-    if terminal.dry_run:
-        _report_plan(*plan_profile(opts, terminal.screen), terminal)
-    else:
-        _report(*workflow(opts, terminal.screen), terminal)
+    _report(*workflow(opts, terminal.screen), terminal)
 
 
 def _report_plan(

@@ -1,13 +1,18 @@
 """``edgetune roofline``: what a device can do, where a network lies beneath that, and what its operators cost."""
 
+from typing import Any
+
 import typer
 
 from edgetune.cli.app import LazyApp
 from edgetune.cli.command import DefaultGroup, PlanningTerminal, Terminal, command
-from edgetune.cli.screen import answer, print_document, print_lines
+from edgetune.cli.screen import answer, print_document
 from edgetune.workflows.roofline.options import OpsOptions, RooflineOptions
 
 app = LazyApp(DefaultGroup)
+
+_MOST_ROWS = 15
+"""Most rows of a table: the slowest layers, that cover most of the time of every network of the zoo."""
 
 
 _USUAL = ("task", "batch_sizes", "device", "modes", "precision", "peaks", "tune", "layers", "quick", "output", "plot")
@@ -30,55 +35,62 @@ def roofline(opts: RooflineOptions, terminal: PlanningTerminal, ctx: typer.Conte
     if opts.model is opts.device is None and not (opts.root or opts.peaks or opts.output or terminal.dry_run):
         print_document(ctx.get_help())
         return
-    from edgetune.workflows.device_option import is_fleet
     from edgetune.workflows.roofline import roofline as workflow
 
-    if is_fleet(opts.device):
-        _peaks_of_boards(opts, terminal)
-    elif terminal.dry_run:
-        from edgetune.cli.roofline_plan import report_plan
-
-        report_plan(workflow.plan_roofline(opts, terminal.screen), json=terminal.json)
+    if terminal.dry_run:
+        _plan(workflow.plan_roofline(opts, terminal.screen), terminal)
     elif opts.tune is not None:
         _tune(opts, terminal)
     else:
         _place(opts, terminal)
 
 
+def _plan(estimate: Any, terminal: PlanningTerminal) -> None:
+    from edgetune.artifacts.yaml_document import plain
+    from edgetune.cli.sections import TextSection
+    from edgetune.workflows.roofline.sections import plan_section
+
+    if terminal.json:
+        answer({name: value for name, value in plain(estimate).items() if name != "precisions"})
+    else:
+        plan_section(estimate, TextSection())
+
+
 def _place(opts: RooflineOptions, terminal: Terminal) -> None:
     from edgetune.cli.plot import draw_finished
-    from edgetune.cli.roofline_report import report
-    from edgetune.workflows.roofline.network import placed_drawing
+    from edgetune.cli.sections import TextSection
+    from edgetune.plotting.page import is_page
     from edgetune.workflows.roofline.roofline import roofline as measure
+    from edgetune.workflows.roofline.sections import answer_of, placed_figure, placed_page, placed_sections
 
     found, target = measure(opts, terminal.screen)
     try:
         if target is not None:
             target.write(found[0].roofline)
             target.report(terminal.screen)
-        draw_finished(lambda: placed_drawing(found, str(opts.plot)), opts.plot, terminal.screen, None)
+        draw = placed_page if is_page(str(opts.plot)) else placed_figure
+        draw_finished(lambda: draw(found), opts.plot, terminal.screen, None)
     finally:  # measuring took minutes, and a full disk is no reason to keep silent
-        if opts.output != "-":
-            report(found, json=terminal.json)
-
-
-def _peaks_of_boards(opts: RooflineOptions, terminal: PlanningTerminal) -> None:
-    from edgetune.workflows.fleet.search import peaks_of_boards
-
-    peaks = peaks_of_boards(opts, terminal.screen, dry_run=terminal.dry_run)
-    if terminal.json:
-        answer({"boards": [each.plain() for each in peaks]})
-    else:
-        print_lines(*map(str, peaks))
+        if opts.output != "-" and terminal.json:
+            answer(answer_of(found))
+        elif opts.output != "-":
+            placed_sections(found, TextSection(most=_MOST_ROWS, more="--json prints all"))
 
 
 def _tune(opts: RooflineOptions, terminal: Terminal) -> None:
-    from edgetune.cli.search_report import give
+    from edgetune.artifacts import io
+    from edgetune.cli.search import print_plan
+    from edgetune.workflows.output import wrote
     from edgetune.workflows.roofline.roofline import tune
+    from edgetune.workflows.search.problem_options import describe_plan
 
-    tuned = tune(opts, terminal.screen)
-    give(tuned.plan, opts.output, terminal.screen, json=terminal.json)
-    terminal.screen.info(tuned.summary)
+    plan, summary = tune(opts, terminal.screen)
+    print_plan(plan, opts.output, json=terminal.json)
+    if opts.output not in (None, "-"):
+        io.write(plan, str(opts.output))
+        terminal.screen.info(wrote(str(opts.output)))
+    terminal.screen.info(describe_plan(plan))
+    terminal.screen.info(summary)
 
 
 @command(app)

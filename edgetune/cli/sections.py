@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from edgetune.cli.screen import print_folded, print_lines, table, terminal_width
@@ -64,7 +64,7 @@ class TextSection:
         if len(shown) < len(rows):
             print_lines(f"... and {len(rows) - len(shown)} more rows ({self._more})", stream=self._out)
 
-    def figure(self, draw: Callable[[], Figure], name: str, words: Mapping[str, str] | None = None) -> None:
+    def figure(self, draw: Callable[[], Figure], name: str) -> None:
         """Print nothing."""
 
     def command(self, text: str) -> None:

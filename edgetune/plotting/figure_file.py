@@ -9,7 +9,7 @@ time_zoom.zoom_time  ->  <g class="time" data-left= data-right= data-from= data-
 
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -127,7 +127,7 @@ def _marks(artist: Any) -> int:
 
 _SERIES_COLOURS = {colour.lower(): f"var(--c{number})" for number, colour in enumerate(COLOURS)}
 _COLOUR = re.compile(r"#[0-9a-f]{6}")
-_ROW = re.compile(r"(?:^|\.)point\.(\d+)$")
+_ROW = re.compile(r"(?:^|\.)point\.(\w+)$")
 """Identifier of the mark of one row."""
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 _PLACES = ("x", "y", "d")
@@ -135,9 +135,7 @@ _PLACES = ("x", "y", "d")
 _DRAWN = ("use", "path", "image")
 
 
-def embedded_svg(
-    figure: Figure, name: str, key_prefix: str, id_prefix: str, words: Mapping[str, str]
-) -> tuple[str, bool]:
+def embedded_svg(figure: Figure, name: str, key_prefix: str, id_prefix: str) -> tuple[str, bool]:
     """Return the SVG element of a figure for a page, and whether its time can be zoomed into.
 
     Args:
@@ -145,7 +143,6 @@ def embedded_svg(
         name: Its name for screen readers.
         key_prefix: Goes before each key of a mark.
         id_prefix: Goes before each identifier, so that those of several figures differ.
-        words: Descriptions of marks by their keys.
 
     Raises:
         InputError: the figure has more marks than the limit allows.
@@ -167,7 +164,6 @@ def embedded_svg(
             group.attrib.update({"class": "point", "data-key": key_prefix + row[1]})
         elif own in timed:
             _make_zoomable(group, timed[own], own, height_pt)
-        _describe(group, own, key_prefix, words)
     for each in svg.iter():
         _rewrite(each, id_prefix)
     for size in ("width", "height"):
@@ -217,16 +213,6 @@ def _link(drawn: Sequence[ET.Element], rows: Sequence[int | str], key_prefix: st
         mark.attrib.update({"class": "point", "data-key": f"{key_prefix}{key}"})
         if isinstance(row, str):
             _entitle(mark, row)
-
-
-def _describe(group: ET.Element, own: str, key_prefix: str, words: Mapping[str, str]) -> None:
-    """Make a group a mark if there is a description of it; its identifier is ``PANEL.KEY`` or its key."""
-    key = own.rpartition(".")[2]
-    text = words.get(own, words.get(key))
-    if text is None:
-        return
-    group.attrib.update({"class": "point", "data-key": key_prefix + key})
-    _entitle(group, text)
 
 
 def _entitle(mark: ET.Element, text: str) -> None:

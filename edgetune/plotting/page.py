@@ -9,7 +9,7 @@ A section is written through ``SectionWriter``, which the terminal implements to
 parts of the page (``svg``); rows of tables and marks of figures with the same key belong together.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -58,13 +58,12 @@ class SectionWriter(Protocol):
                 for a row without a mark.
         """
 
-    def figure(self, draw: Callable[[], Figure], name: str, words: Mapping[str, str] | None = None) -> None:
+    def figure(self, draw: Callable[[], Figure], name: str) -> None:
         """Draw a figure; one that cannot be drawn is replaced by the reason.
 
         Args:
             draw: Returns the figure.
             name: Its name for screen readers.
-            words: Descriptions of marks by their keys; other marks are described by the row with their key.
         """
 
     def command(self, text: str) -> None:
@@ -151,12 +150,12 @@ class Section:
         if len(rows) > _MOST_ROWS:
             self.note(f"the first {_MOST_ROWS:,} of {len(rows):,} rows; the file has all")
 
-    def figure(self, draw: Callable[[], Figure], name: str, words: Mapping[str, str] | None = None) -> None:
+    def figure(self, draw: Callable[[], Figure], name: str) -> None:
         """See ``SectionWriter``."""
         try:
             with bounded():
                 figure = draw()
-                svg, zooms = embedded_svg(figure, name, f"{self.key}.", f"{self.key}-{len(self.blocks)}-", words or {})
+                svg, zooms = embedded_svg(figure, name, f"{self.key}.", f"{self.key}-{len(self.blocks)}-")
         except EdgetuneError as error:
             if isinstance(error, DeviceError):
                 raise

@@ -44,7 +44,7 @@ def open_named(name: str, root: str | None = None, *, seed: int = 0) -> Device:
         DeviceError: the device is absent.
     """
     if is_fleet(name):
-        raise InputError("a fleet takes sweeps, searches and peaks", "edgetune help fleet")
+        raise InputError("a fleet takes sweeps and searches, and no --dry-run", "edgetune help fleet")
     if root is None:
         from edgetune.devices.device import open_device
 

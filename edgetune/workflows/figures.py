@@ -29,7 +29,6 @@ FIGURES: Registry[Callable[..., Any]] = Registry(
         "kernel_timeline.gantt": "edgetune.stages.elastic.figures.gantt:gantt_figure",
         "profile.points": "edgetune.stages.profiling.figures:profile_figure",
         "profile.soak": "edgetune.stages.profiling.figures:soak_figure",
-        "evaluation.excess": "edgetune.stages.search.evaluation.results:evaluation_figure",
     },
     group="edgetune.figures",
 )

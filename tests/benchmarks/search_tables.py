@@ -47,9 +47,9 @@ from edgetune.devices.twin.device import open_twin
 from edgetune.processes.worker_pool import worker_pool
 from edgetune.stages.search.evaluation.answering import Contender, StrategyAnswers, search_one
 from edgetune.stages.search.evaluation.cases import EvaluationCase
-from edgetune.stages.search.evaluation.problems import Measured, ProblemSet
+from edgetune.stages.search.evaluation.problems import Measured, ProblemSet, best_answers
 from edgetune.stages.search.evaluation.results import Merit, merits
-from edgetune.stages.search.evaluation.runner import judged_run, truths
+from edgetune.stages.search.evaluation.runner import judged_run
 from edgetune.stages.search.space import offered_space
 from edgetune.stages.search.strategies import roofline
 from edgetune.stages.search.strategy import PointResult
@@ -392,7 +392,7 @@ class Job:
     def run(self) -> list[Searches]:
         """Search for every budget; a search of fewer points is the beginning of the longest one."""
         case = case_of(self.table, self.budgets, self.relatives)
-        best, numbers = truths([case])[0], np.arange(len(case.problems))
+        best, numbers = best_answers(case.measured, case.problems), np.arange(len(case.problems))
         sample_s = case.measured.minibatch_s / case.measured.batch_size
         settings = Contender(self.strategy, max(self.points), self.at_once).settings(0, 0.0, case.relatives)
         asked, own_s, held = [], [], []

@@ -188,9 +188,6 @@ RUNS = {
     "interleave": (("interleave", "plan.yaml", *TWIN, "--duration", "2s"), "run.parquet"),
     "schedule run": (("schedule", "run", "jobs.yaml", "--simulate"), "timeline.parquet"),
     "kernels simulate": (("schedule", "kernels", "simulate", "tasks.yaml"), "kernels.parquet"),
-    "search evaluate": (
-        ("search", "evaluate", "table.csv", "--strategies", "random:3", "--jobs", "1"), "evaluation.parquet",
-    ),
     "search": (("search", "table.csv", "--power-budget", "30W", "--trace", "trace.parquet"), "trace.parquet"),
     "roofline": (("roofline", "zoo:squeezenet", *TWIN, "-o", "roof.yaml"), "roof.yaml"),
 }  # fmt: skip

@@ -113,7 +113,6 @@ def test_no_folder_or_file_shadows_a_device_or_standard_input(edgetune_raw, told
         ("profile", *CODE),
         ("profile", *CODE, "--json"),
         ("search", *CODE, "--batch-sizes", "1,2"),
-        ("search", *CODE, "--batch-sizes", "1,2", "--strategy", "auto", "--time-budget", "1m"),
         ("search", "small.onnx", "--kind", "train+infer", "--background", "train.py", "--background-batch", "2",
          "--batch-sizes", "1", "--arrival-rate", "5/s", "--latency-budget", "1s", *CODE[1:]),
         ("interleave", "--infer", "small.onnx", "--train", "train.py", "--arrivals", "uniform:5", "--latency-budget",

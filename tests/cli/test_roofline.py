@@ -34,16 +34,6 @@ def test_the_ledger_comes_first_then_totals_then_operators(edgetune):
     assert "11.69 M" in ended.out
 
 
-def test_json_adds_up(edgetune):
-    answer = json.loads(edgetune(*RESNET, "--json", "--by", "class").out)
-    assert [entry["ledger"] for entry in answer["ledger"]] == ["modelled", "zero", "unmodelled"]
-    assert sum(entry["share"] for entry in answer["ledger"]) == pytest.approx(1)
-    assert sum(part["macs"] for part in answer["rows"]) == answer["totals"]["macs"]
-    totals = answer["totals"]
-    assert totals["intensity_flop_per_byte"] == pytest.approx(totals["flops"] / totals["bytes_moved"])
-    assert (answer["file"], answer["parameters"]) == (None, 11689512)
-
-
 def test_the_file_holds_every_operator_and_shows_well(edgetune, tmp_path):
     target = tmp_path / "ops.parquet"
     ended = edgetune(*RESNET, "--batch-size", "16", "-o", str(target))

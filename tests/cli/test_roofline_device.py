@@ -92,13 +92,6 @@ def test_a_dry_run_of_tuning_measures_nothing_either(edgetune, maxn, tmp_path):
     assert not file.exists()
 
 
-def test_layers_are_timed(edgetune, maxn):
-    asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(maxn), "--batch-sizes", "16", "--layers")
-    answer = json.loads(edgetune(*asked, "--json").out)
-    assert sum(layer["share"] for layer in answer["layers"]) == pytest.approx(answer["layers_explained_share"])
-    assert 0.5 < answer["layers_explained_share"] <= 1
-
-
 @pytest.mark.parametrize("name", ["r.html"])
 def test_a_network_and_its_layers_are_drawn(edgetune, maxn, tmp_path, name):
     file = tmp_path / name
@@ -279,17 +272,6 @@ def test_without_a_power_sensor_time_is_drawn_and_energy_is_absent_with_its_reas
 
 
 # Precisions
-
-
-def test_fp32_with_and_without_tf32(edgetune, tmp_path):
-    """TF32 is what FP32 networks multiply in on tensor cores; named beside it, FP32 is the other one."""
-    file = tmp_path / "r.yaml"
-    assert edgetune("roofline", *TWIN, "--quick", "--precision", "fp32", "-o", str(file)).code == 0
-    assert [roof.precision for roof in read(Roofline, str(file)).roofs] == ["tf32"]
-    assert edgetune("roofline", *TWIN, "--quick", "--precision", "fp32,tf32", "-o", str(file)).code == 0
-    without, with_tf32 = read(Roofline, str(file)).roofs
-    assert (without.precision, with_tf32.precision) == ("fp32", "tf32")
-    assert without.flops_per_s < with_tf32.flops_per_s / 2
 
 
 def test_all_open_dimensions_are_refused_at_once_with_a_hint_that_works(edgetune, tmp_path):

@@ -3,8 +3,7 @@
 import gc
 import json
 import os
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -15,23 +14,19 @@ from edgetune.artifacts.io import read
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.profile import ProfileRow
-from edgetune.artifacts.roofline import Roofline
-from edgetune.cli.screen import Screen
+from edgetune.artifacts.roofline import Roof, Roofline
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.host import open_host
 from edgetune.devices.nvml.device import open_nvml_device
 from edgetune.stages.profiling import supervisor, worker
 from edgetune.stages.profiling.disturbances import ContentionWatch
-from edgetune.stages.roofline.fit import fit_roofs
-from edgetune.stages.roofline.measure import buffer_limits_on, measure_peaks, plan_kernels
 from edgetune.stages.roofline.placement import place
 from edgetune.testing.fake_jetson import FakeClock
 from edgetune.workflows import device_option
 from edgetune.workflows.reporting import Reporter
-from edgetune.workflows.roofline import peaks
 from edgetune.workflows.roofline.network import Placed
-from edgetune.workflows.roofline.peaks import BEATEN, TIMES, KernelBench, without_beaten
-from edgetune.workloads.kernels import parse_kernel
+from edgetune.workflows.roofline.peaks import KernelBench
+from edgetune.workflows.roofline.roofline import _warned
 from fakes.device import FakePower
 from fakes.nvml import FakeGpu, FakeNvml
 
@@ -78,94 +73,18 @@ def parse_or(name):
     return resolve_kernel(f"kernel:{name}:1024:fp32")
 
 
-@dataclass
-class FakeBench:
-    """Kernels that take as long as a machine of these rates does; ``rates`` of each session in turn."""
-
-    rates: list
-    cautions: tuple = ()
-    sessions: int = 0
-    ran: list = field(default_factory=list)
-
-    def measure(self, workload, mode):
-        kernel = parse_kernel(workload.reference)
-        flops_per_s, bytes_per_s = self.rates[min(self.sessions, len(self.rates)) - 1]
-        flops_per_s *= 4 if kernel.precision == "fp16" else 1
-        seconds = max(kernel.flops / flops_per_s, kernel.bytes_moved / bytes_per_s) * kernel.repeats
-        self.ran.append(workload.reference)
-        return ProfileRow(workload.name, "infer", 1, seconds)
-
-
-@pytest.fixture
-def on(monkeypatch):
-    """Return a function that has kernels run at the rates of a list, session by session."""
-
-    def script(*rates):
-        bench = FakeBench(list(rates))
-
-        @contextmanager
-        def opened(device, reporter):
-            bench.sessions += 1
-            yield bench
-
-        monkeypatch.setattr(peaks, "bench_on", opened)
-        return bench
-
-    return script
-
-
-TRUE, SPOILT = (4e10, 1e10), (5e9, 1e9)
 ROW = OpRow("conv", "Conv", "conv", "forward", "modelled", (), (), "float32", 10**9, 2 * 10**9, 0, 10**8, 0, 0)
 TABLE = OpsTable(Header("ops", 1, "", ""), "net", "infer", 1, "fp32", 0, False, (ROW,))
-"""Beneath the true roof 50 ms of arithmetic."""
 
 
-def placed(device, bench, measured_s, table=TABLE, precisions=("fp32",)):
-    """Return a network beneath the peaks of the bench's first session."""
-    room = buffer_limits_on(device)
-    kernels = plan_kernels(room.memory_bytes, precisions, cache_bytes=room.cache_bytes, quick=True)
-    with peaks.bench_on(device, Reporter()):
-        runs = measure_peaks(bench.measure, lambda _: None, [Mode()], kernels).runs
-    roof, *others = sorted(fit_roofs(runs).roofs, key=lambda each: precisions.index(each.precision))
-    roofline = Roofline(Header("roofline", 1, "", ""), "host", (roof, *others), runs)
-    row = ProfileRow("net", "infer", 1, measured_s)
-    return Placed(roofline, roof, (table,), (place(table, roof, others=others, measured_s=measured_s),), (row,))
-
-
-def test_peaks_that_a_network_beats_are_measured_again(on, capsys):
-    """Spoilt peaks put the least time at 0.4 s, four times what was measured; the true ones at 0.05 s."""
-    device, bench = open_host(), on(SPOILT, TRUE)
-    spoilt = placed(device, bench, 0.1)
-    assert spoilt.placements[0].layers_s == pytest.approx(0.4)
-    many = len(bench.ran)
-    (found,) = without_beaten(device, [spoilt], quick=True, reporter=Screen())
-    assert bench.sessions == 2
-    assert len(bench.ran) - many == many  # --quick has one size of each kernel
-    assert found.placements[0].layers_s == pytest.approx(0.05)
-    assert found.placements[0].measured_s == 0.1
-    assert found.roof == found.roofline.roofs[0]
-    assert found.roof.flops_per_s == pytest.approx(TRUE[0])
-    assert found.roofline.header.warnings == ()
-    assert "measuring peaks again" in capsys.readouterr().err
-
-
-def test_measuring_again_ends_after_two_times_without_a_share_of_the_roof(on, capsys):
-    device, bench = open_host(), on(SPOILT)
-    (found,) = without_beaten(device, [placed(device, bench, 0.1)], quick=True, reporter=Screen(quiet=True))
-    assert bench.sessions == 1 + TIMES
-    (caution,) = found.roofline.header.warnings
-    assert caution.code == BEATEN
-    assert caution.numbers == {"times_the_roof": pytest.approx(4.0), "measured_again": TIMES}
-
-
-def test_peaks_that_hold_are_left_alone(on):
-    device, bench = open_host(), on(TRUE)
-    before = placed(device, bench, 0.1)
-    assert without_beaten(device, [before], quick=True, reporter=Screen()) == [before]
-    assert bench.sessions == 1
-
-
-# A search
+@pytest.mark.parametrize(("measured_s", "codes"), [(0.1, ["peaks-beaten"]), (0.4, [])])
+def test_a_network_that_beats_its_peaks_is_warned_of(measured_s, codes):
+    """Spoilt peaks put the least time at 0.4 s."""
+    roof = Roof(Mode(), "fp32", 5e9, 1e9)
+    roofline = Roofline(Header("roofline", 1, "", ""), "host", (roof,), ())
+    row, beneath = ProfileRow("net", "infer", 1, measured_s), place(TABLE, roof, measured_s=measured_s)
+    (found,) = _warned([Placed(roofline, roof, (TABLE,), (beneath,), (row,))])
+    assert [warning.code for warning in found.roofline.header.warnings] == codes
 
 
 def test_a_note_says_where_edgetune_runs_as_root(monkeypatch):

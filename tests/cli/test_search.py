@@ -11,7 +11,6 @@ from pathlib import Path
 import onnx
 import pytest
 import yaml
-from chain_inputs import small_network
 from command_line import assert_two_lines
 from onnx import parser
 
@@ -226,13 +225,6 @@ def test_the_expected_gain_of_more_points_is_said_and_ends_a_search(edgetune, gr
 EXAMPLE = str(Path(__file__).parents[2] / "examples/resnet18-train-twin.csv")
 
 
-@pytest.mark.parametrize("argv", [(EXAMPLE, "--power-budget", "30W"), ("--power-budget", "30W", EXAMPLE)])
-def test_arguments_without_a_subcommand_go_to_the_command_itself(edgetune, argv):
-    ended = edgetune("search", *argv)
-    assert ended.code == 0
-    assert ended.out.startswith("kind: plan")
-
-
 def test_a_misspelt_subcommand_is_told_from_a_missing_file(edgetune):
     ended = edgetune("search", "evalute", EXAMPLE)
     assert_two_lines(ended, 2)
@@ -268,19 +260,6 @@ def blind(monkeypatch):
 def test_without_a_power_sensor_a_power_budget_is_refused_at_once(edgetune, blind, options):
     ended = edgetune(*LIVE_TRAIN, *options, "--quiet")
     assert_two_lines(ended, 4)
-
-
-def test_the_answer_is_kept_running_on_a_real_device_alone(edgetune, few_minibatches, tmp_path):
-    small_network(tmp_path)
-    words = ("search", str(tmp_path / "small.onnx"), "--batch-sizes", "1,2", "--soak", "1s")
-    ended = edgetune(*words, "--device", "host")
-    assert ended.code == 0, ended.err
-    assert yaml.safe_load(ended.out)["conditions"]["soak_s"] == 1.0
-    assert "soak" not in edgetune(*words, "--device", "host", "--dry-run").err
-    refused = edgetune(*words, "--device", "twin:orin-agx")
-    assert_two_lines(refused, 2)
-    pair = edgetune(*words, "--device", "host", "--kind", "infer+infer", "--arrival-rate", "10/s")
-    assert_two_lines(pair, 2)
 
 
 def test_measured_points_are_a_profile_that_the_next_search_reuses(edgetune, tmp_path):

@@ -73,19 +73,6 @@ def test_without_an_arrival_rate_the_latency_is_the_time_of_a_batch(edgetune, ta
     assert warning["advice"].startswith(BACK_TO_BACK)
 
 
-def test_time_to_accuracy_weighs_the_epochs_of_each_batch_size(edgetune, tables, tmp_path):
-    epochs = tmp_path / "problem.yaml"
-    words = ("search", tables[1], "--power-budget", "40W", "--problem", str(epochs))
-    epochs.write_text("kind: accuracy\nepochs_to_target: {16: 10, 32: 10}\n")
-    assert plan_of(edgetune(*words))["configuration"]["batch_size"] == 32
-    epochs.write_text("kind: accuracy\nepochs_to_target: {16: 10, 32: 20}\n")
-    assert plan_of(edgetune(*words))["configuration"]["batch_size"] == 16
-    epochs.write_text("kind: accuracy\nepochs_to_target: {16: 10}\n")
-    ended = edgetune(*words)
-    assert_two_lines(ended, 2)
-    assert plan_of(edgetune(*words, "--batch-sizes", "16"))["configuration"]["batch_size"] == 16
-
-
 def test_a_problem_file_is_read_and_the_command_line_goes_before_it(edgetune, tables, tmp_path):
     file, plan_file = tmp_path / "problem.yaml", tmp_path / "plan.yaml"
     file.write_text("kind: train\npower_budget_w: 20\n")
@@ -105,24 +92,6 @@ def test_a_time_budget_counts_what_measurements_took(edgetune, tables):
     ended = edgetune(*words, "--time-budget", "35s")
     assert plan_of(ended)["search"]["points_measured"] == 3  # 10 s each
     assert plan_of(edgetune(*words))["search"]["points_measured"] == 6
-
-
-@pytest.mark.parametrize("options", [("--time-budget", "10m"), ()])
-def test_auto_takes_what_fits(edgetune, tables, options):
-    words = ("search", tables[1], "--batch-sizes", "16", "--power-budget", "40W", "--strategy", "auto", *options)
-    assert plan_of(edgetune(*words))["search"]["strategy"] == "roofline"
-
-
-def test_with_no_time_the_answer_is_the_maximum_mode_and_says_that_it_is_not_measured(edgetune):
-    live = ("--task", "infer", "--batch-sizes", "1,4", "--device", "twin:orin-agx", "--modes", "gpu_mhz=114:1301")
-    words = ("search", "zoo:squeezenet", *live, "--power-budget", "10W", "--arrival-rate", "10/s", "--strategy", "auto")
-    ended = edgetune(*words, "--time-budget", "10ms")
-    plan = plan_of(ended)
-    assert plan["configuration"]["mode"]["gpu_mhz"] == 1300.5
-    assert plan["configuration"]["batch_size"] == 1
-    assert plan["measured"] == {}
-    assert plan["search"]["points_measured"] == 0
-    assert plan["warnings"][0]["code"] == "not-measured"
 
 
 def test_wavering_power_is_measured_again_and_counted(edgetune, tables):
@@ -157,7 +126,6 @@ def test_an_answer_to_time_to_accuracy_stands_beside_both_baselines(edgetune, ac
     assert plan_of(ended)["configuration"] == {"mode": {"gpu_mhz": 900.0}, "batch_size": 16}
     # the batch of 32 draws 31 W at 900 MHz, so that both baselines stay at 300; 0.2 / 32 * 12 over 0.05 / 16 * 10
     assert ended.err.count(" takes 2.4 times as long") == 3
-    assert "about 8 m 20 s\n" in edgetune(*accuracy, "--samples", "16000").err
 
 
 def test_the_noise_of_gradients_stands_in_for_a_table_of_epochs(edgetune, accuracy):
@@ -166,7 +134,7 @@ def test_the_noise_of_gradients_stands_in_for_a_table_of_epochs(edgetune, accura
     assert plan_of(edgetune(*words, "47"))["configuration"]["batch_size"] == 16
     assert plan_of(edgetune(*words, "49"))["configuration"]["batch_size"] == 32
     assert plan_of(edgetune(*words, "inf"))["configuration"]["batch_size"] == 32
-    for wrong in (["0"], ["nan"], ["9", "--samples", "9"], ["9", *accuracy[4:6]]):
+    for wrong in (["0"], ["nan"], ["9", *accuracy[4:6]]):
         assert_two_lines(edgetune(*words, *wrong), 2)
     assert_two_lines(edgetune("search", accuracy[1], "--noise-scale", "9"), 2)
 
@@ -271,7 +239,7 @@ def named(tmp_path):
     return str(path)
 
 
-@pytest.mark.parametrize("strategy", drawn([*STRATEGIES, "auto", None], 3))
+@pytest.mark.parametrize("strategy", drawn([*STRATEGIES, None], 3))
 def test_modes_by_name_are_searched_or_a_strategy_that_can_is_named(edgetune, named, strategy):
     words = ("search", named, "--kind", "infer", "--power-budget", "20W")
     chosen = () if strategy is None else ("--strategy", strategy)

@@ -25,6 +25,7 @@ COMMANDS = (
     "profile small.onnx --device twin:orin-agx --modes grid:20 -o twin.parquet",
     "measure true --runs 3 -o m.parquet",
     "roofline ops small.onnx",
+    "search evaluate twin.parquet --strategies random:9 --sample 2 --jobs 2",
     "device jetson --root board",
     "device set jetson gpu_mhz=76.8 --root board",
     "device restore jetson --root board",
@@ -55,15 +56,13 @@ COMMANDS = (
     "device watch host --count 1",
     "device watch jetson --root board --count 2 --interval 10ms",
     "device export plan.yaml --device jetson-agx-orin-64gb --format nvpmodel",
-    "fleet start --unit --no-tls --host 127.0.0.1",
-    "fleet join tcp://127.0.0.1:9 --unit --device twin:orin-agx",
     "zoo export lstm -o lstm.onnx",
     "help files",
     "--version",
 )
 """The first is a process of its own; the others run in one, which imports everything where it is first needed."""
-ELSEWHERE = {"fleet show", "fleet stop"}
-"""With ``start`` and ``join`` in tests/fleet, beside a scheduler."""
+ELSEWHERE = {"fleet start", "fleet join", "fleet show", "fleet stop"}
+"""In tests/fleet."""
 ONE_PROCESS = """
 import sys
 del sys.path[0]
@@ -143,6 +142,6 @@ def test_only_one_function_starts_a_module_of_edgetune():
     }
     assert found == {
         "processes/start.py", "processes/privilege.py", "devices/guardian/client.py", "devices/guardian/steps.py",
-        "workflows/fleet/join.py", "workflows/profile/commands.py", "workloads/python_file.py",
+        "workflows/profile/commands.py", "workloads/python_file.py",
         "workloads/foreign_python_worker.py",
     }  # fmt: skip

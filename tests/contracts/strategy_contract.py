@@ -25,7 +25,7 @@ from edgetune.errors import DeviceError, InfeasibleError, InputError
 from edgetune.stages.search.driver import BothHalves, SearchResult, SearchSettings, run_search
 from edgetune.stages.search.problem import PAIRS, Judgement, peak_latency_s
 from edgetune.stages.search.space import offered_space
-from edgetune.stages.search.strategies import STRATEGIES, find_strategy
+from edgetune.stages.search.strategies import STRATEGIES
 from edgetune.stages.search.strategy import AskTell, PointResult, Suggestion
 
 _CORES = (4, 8, 12)
@@ -99,7 +99,7 @@ class StrategyContract:
 
     def start(self, points: list[Point], seed: int = 0) -> AskTell:
         """Return a new instance of the strategy on these points, behind the driver's interface."""
-        space, kind = offered_space(self.problem, points), find_strategy(self.strategy)
+        space, kind = offered_space(self.problem, points), STRATEGIES.find(self.strategy)
         strategy = kind(space, self.problem, seed=seed)
         if self.problem.kind in PAIRS and not kind.learns_halves:
             return BothHalves(strategy, space, self.problem)
@@ -171,7 +171,7 @@ class StrategyContract:
         modes = list(dict.fromkeys(point.mode for point in self.few_points()))
         names = {mode: Mode(power_mode=f"mode {place}") for place, mode in enumerate(modes)}
         points = [replace(point, mode=names[point.mode]) for point in self.few_points()]
-        if find_strategy(self.strategy).takes_names:
+        if STRATEGIES.find(self.strategy).takes_names:
             asked = self._walk(self.start(points), steps=len(points) + 2)
             assert {suggestion.point for suggestion in asked} <= set(points)
             return

@@ -1,7 +1,6 @@
 """A fleet of two twins through real processes of Dask, with TLS: a sweep, a killed worker, and what is refused."""
 
 import asyncio
-import os
 import shutil
 import signal
 import socket
@@ -144,18 +143,6 @@ def test_a_board_that_cannot_join_is_told_why(name, address, said):
     assert said in why
     answer = {"status": "error", "message": why, "time": 0.0}
     assert _first_cause(ValueError(f"Unexpected response from register: {answer!r}")) == why
-
-
-@pytest.mark.parametrize("tls", [("--tls", "certs"), ("--tls=certs",)])
-def test_a_unit_has_the_account_and_the_certificate(capfd, monkeypatch, tmp_path, tls):
-    monkeypatch.chdir(tmp_path)
-    words = ("fleet", "join", "tls://host:8786", "--device", "host", *tls, "--unit")
-    monkeypatch.setattr(sys, "argv", ["edgetune", *words])
-    assert run(words) == 0
-    lines = capfd.readouterr().out.splitlines()
-    assert {f"User={os.geteuid()}", "Restart=on-failure", "RestartPreventExitStatus=2"} <= set(lines)
-    (command,) = (line for line in lines if line.startswith("ExecStart="))
-    assert command.endswith(f"fleet join tls://host:8786 --device host --tls {tmp_path / 'certs'}")
 
 
 @pytest.mark.parametrize("contact", ["9001", "host", "host:port", "host:99999", "tls://host:1", "host:1/x", "a@host:1"])

@@ -70,15 +70,6 @@ def test_steps_that_no_simple_law_has_are_followed_by_a_spline() -> None:
     assert [one.bytes_per_s for one in found.roofs] == pytest.approx(wanted, rel=0.03)
 
 
-def test_clocks_of_the_host_are_left_out_where_they_say_nothing() -> None:
-    random = np.random.default_rng(5)
-    modes = [replace(mode, cpu_mhz=float(random.choice([400.0, 1300.0, 2200.0]))) for mode in _GRID]
-    noisy = [replace(_roof(mode), flops_per_s=_roof(mode).flops_per_s * random.normal(1, 0.01)) for mode in modes]
-    law = infer_roofs(noisy, [replace(_BETWEEN[0], cpu_mhz=800.0)]).scaling_laws["flops_per_s"]
-    assert law.knobs == ("gpu_mhz", "mem_mhz")
-    assert 0.002 < law.error_share < 0.05
-
-
 def _beside_host(mode: Mode, cpu_mhz: float, cores: int, *, off: float = 0.0) -> Roof:
     """The board with a host whose cores and clock draw half a watt each at most, and bandwidth ``off`` by a share."""
     roof = _roof(mode)

@@ -1,6 +1,5 @@
 """Kernels made from a known roofline give that roofline back; what they lack is named."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.roofline import KernelRun
-from edgetune.stages.roofline.fit import fit_roofs, nonnegative_fit
+from edgetune.stages.roofline.fit import fit_roofs
 
 _MODE = Mode(gpu_mhz=1300.5, mem_mhz=3199.0)
 _PEAK, _BANDWIDTH, _STATIC, _FLOP, _BYTE = 14.7e12, 164.4e9, 17.9, 3.86e-12, 141.4e-12
@@ -37,10 +36,6 @@ def _relu(size: int, **changes: object) -> KernelRun:
 
 _IDLE = KernelRun("idle", 0, "fp32", _MODE, 0.0, 0.0, 10.0, _STATIC)
 _KERNELS = (_matmul(4096), _matmul(8192), _thin(64), _thin(128), _relu(8192), _relu(16384))
-
-
-def _codes(runs: Sequence[KernelRun]) -> list[str]:
-    return [caution.code for caution in fit_roofs(runs).data_warnings]
 
 
 @pytest.mark.parametrize("idle", [(_IDLE,), ()], ids=["idle measured", "idle told from the kernels"])
@@ -128,17 +123,6 @@ def test_a_constant_at_its_bound_is_zero_and_reported() -> None:
     assert fit.roofs[0].flop_j > 0
     assert [(caution.code, caution.numbers) for caution in fit.data_warnings] == [("energy-at-bound", {"roofs": 1.0})]
     assert "energy per byte came out as zero" in fit.data_warnings[0].advice
-
-
-def test_the_interval_is_students() -> None:
-    """One unknown: y = x b has half width t sqrt(RSS / (n - 1) / sum x^2)."""
-    x, y = np.array([1.0, 2.0, 3.0]), np.array([1.1, 1.9, 3.05])
-    value = float(x @ y / (x @ x))
-    squares = float(((y - value * x) ** 2).sum())
-    values, errors, residual = nonnegative_fit(x[:, None], y)
-    assert values[0] == pytest.approx(value)
-    assert errors[0] == pytest.approx(4.302652729911275 * np.sqrt(squares / 2 / 14))
-    assert residual == pytest.approx(np.sqrt(squares / 3))
 
 
 def test_the_interval_holds_the_truth_19_times_in_20() -> None:

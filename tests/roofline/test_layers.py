@@ -28,18 +28,6 @@ def times(*found, minibatch_s=10.0):
     return LayerTimes("test", False, 3, minibatch_s, found)
 
 
-def test_one_row_one_time():
-    layers = join(table(row("a"), row("b")), times(time("a", seconds=2.0), time("b", seconds=3.0)))
-    assert [(layer.rows, layer.seconds, layer.share, layer.how) for layer in layers.layers] == [
-        (("a",), 2.0, 0.2, "node"),
-        (("b",), 3.0, 0.3, "node"),
-    ]
-    assert layers.explained_share == pytest.approx(0.5)
-    assert layers.unexplained_share == layers.between_share == pytest.approx(0.5)
-    assert layers.layers[0].row == row("a")
-    assert (layers.layers[0].intensity, layers.layers[0].flops_per_s) == (2.0, 50.0)
-
-
 def test_fused_rows_are_one_layer_whose_cost_is_their_sum():
     ops = table(row("conv", flops=200, weights=8), row("relu", "Relu", flops=10), row("other"))
     (layer,) = join(ops, times(time("conv", "relu", seconds=4.0, how="fused"))).layers

@@ -76,14 +76,6 @@ def test_planned_kernels_fit_the_memory_and_exceed_the_cache(gib, precisions, ca
     assert all(size & (size - 1) == 0 for size in rows)
 
 
-def test_thin_products_lie_on_both_sides_of_every_balance():
-    thin = [k for k in plan_kernels(8 * GIB, ["tf32"]) if k.label.startswith("matmul_k")]
-    intensities = [kernel.flops / kernel.bytes_moved for kernel in thin]
-    assert intensities == sorted(intensities)
-    assert intensities[0] < 67
-    assert intensities[-1] > 113
-
-
 def test_too_little_memory_and_unknown_precisions():
     with pytest.raises(InputError, match="too little to measure fp32 beyond the cache") as caught:
         plan_kernels(256 << 20, ["fp32"])
@@ -109,36 +101,6 @@ def test_every_size_in_every_mode():
         left_out = family == "matmul"  # the largest product would take 3.6 s in the slowest mode
         assert [count[mode, family] for mode in (HIGH, MIDDLE, LOW)] == [sizes, sizes, sizes - left_out]
     assert [run.mode for run in peaks.runs] == sorted((run.mode for run in peaks.runs), key=[HIGH, MIDDLE, LOW].index)
-
-
-def test_the_best_size_of_a_slower_mode_may_be_another():
-    """At 318.75 MHz the product of 4096 rows, slow at full clock, reaches twice the rate of the others."""
-    device = Ideal()
-
-    def measure(workload, mode):
-        row = device.measure(workload, mode)
-        return replace(row, minibatch_s=row.minibatch_s / 2) if (mode, workload.name[7:11]) == (LOW, "4096") else row
-
-    peaks = measure_peaks(measure, device.idle, [HIGH, LOW], plan_kernels(8 * GIB, ["fp32"]))
-    roofs = {roof.mode: roof.flops_per_s for roof in fit_roofs(peaks.runs).roofs}
-    assert roofs[LOW] == pytest.approx(2 * PEAK * LOW.gpu_mhz / HIGH.gpu_mhz)
-
-
-def test_a_kernel_runs_in_one_mode_after_the_other():
-    """So that the process that has it loaded keeps it."""
-    device = Ideal()
-    measure_peaks(device.measure, device.idle, [HIGH, MIDDLE, LOW], [BenchmarkKernel.square("relu", 8192, "fp32")])
-    assert [mode for _, mode in device.asked] == [HIGH, MIDDLE, LOW]
-
-
-def test_a_run_is_one_kernel_though_a_step_is_many():
-    kernel = BenchmarkKernel.square("matmul", 1024, "fp32")
-    assert kernel.repeats == 5
-    device = Ideal()
-    (run,) = measure_peaks(device.measure, lambda mode: None, [HIGH], [kernel]).runs
-    assert run.seconds == pytest.approx(2 * 1024**3 / PEAK)
-    assert (run.kernel, run.size, run.precision, run.mode) == ("matmul", 1024, "fp32", HIGH)
-    assert (run.flops, run.bytes_moved) == (2 * 1024**3, 12 * 1024**2)
 
 
 def test_an_ideal_device_gives_its_roofline_back():
@@ -307,17 +269,3 @@ def test_a_host_has_what_its_kernel_says_and_a_card_its_own(tmp_path: Path) -> N
     host = open_device("host")
     assert memory_of(host, Sysfs(tmp_path)) == 16000000 << 10
     assert memory_of(changed(host, gpu_memory_bytes=80 << 30), Sysfs(tmp_path)) == 80 << 30
-
-
-@pytest.mark.parametrize("text", [None, "", "MemTotal:\n", "MemTotal: many kB\n"])
-def test_a_kernel_that_does_not_say_leaves_it_unknown(tmp_path: Path, text: str | None) -> None:
-    if text is not None:
-        (tmp_path / "proc").mkdir()
-        (tmp_path / "proc/meminfo").write_text(text)
-    assert memory_of(open_device("host"), Sysfs(tmp_path)) is None
-
-
-def test_a_simulated_board_has_what_its_name_says() -> None:
-    twin = open_device("twin:orin-agx")
-    assert memory_of(twin) == 64 << 30
-    assert memory_of(changed(twin, board="jetson-nano")) is None

@@ -24,8 +24,8 @@ from edgetune.stages.roofline import slowdown_forecast
 from edgetune.stages.roofline.balance import balance, statements, work_time
 from edgetune.stages.roofline.clocks import correlations
 from edgetune.stages.roofline.layers import join
-from edgetune.stages.roofline.next_clocks import HOST, OVERLAPS, Explanation
 from edgetune.stages.roofline.placement import place
+from edgetune.stages.roofline.slowdown_forecast import HOST, OVERLAPS, Explanation
 from edgetune.workflows.roofline.peaks import measured_peaks
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve

@@ -17,17 +17,17 @@ from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import DeviceError, NotRestoredError
 from edgetune.stages.roofline import slowdown_forecast
-from edgetune.stages.roofline.next_clocks import Explanation
 from edgetune.stages.roofline.placement import place
 from edgetune.stages.roofline.slowdown_forecast import (
     DOUBT,
     MISSED,
+    Explanation,
     Forecast,
     fastest_mode,
     forecast_modes,
     no_knob_above,
 )
-from edgetune.stages.roofline.tune import TriedMode, Tuned, candidates, tune
+from edgetune.stages.roofline.tune import TriedMode, Tuned, tune
 
 CPU, GPU, MEM = (500.0, 1000.0, 1500.0, 2000.0), (250.0, 500.0, 750.0, 1000.0), (1000.0, 2000.0)
 TOP = Mode(8, 2000.0, 1000.0, 2000.0)
@@ -119,13 +119,6 @@ def test_layers_at_their_roofs_slow_with_them() -> None:
     assert (forecast.shares.compute, forecast.shares.memory, forecast.shares.above) == pytest.approx((0.6, 0.4, 0))
 
 
-def test_a_layer_may_change_sides() -> None:
-    """At a quarter of the GPU clock its 100 FLOP take 4 s, longer than its 20 bytes."""
-    forecast = _at_roofs(_table(_row("one", 100, 20)))
-    assert (forecast.shares.compute, forecast.shares.memory) == pytest.approx((0, 1))
-    assert forecast.expected(forecast.column(Mode(8, 2000.0, 250.0, 2000.0)))[0] == pytest.approx(2)
-
-
 def test_time_above_the_roofs_may_be_anything() -> None:
     row = _measured(TOP, 10.0, 150.0)
     slow_cpu = Mode(8, 1000.0, 1000.0, 2000.0)
@@ -197,8 +190,6 @@ def test_inferred_peaks_that_rise_with_lower_clocks_are_not_believed() -> None:
 
 # The reference
 
-KNOWN = _measured(TOP, 1.0, 9.0)
-
 
 def test_the_reference_is_the_mode_of_all_highest_knobs_else_the_fastest() -> None:
     assert fastest_mode(MIXED, ROOFS) == TOP
@@ -207,20 +198,6 @@ def test_the_reference_is_the_mode_of_all_highest_knobs_else_the_fastest() -> No
     assert no_knob_above(MODES[0], TOP)
     assert not no_knob_above(TOP, MODES[0])
     assert not no_knob_above(Mode(gpu_mhz=250.0), TOP)  # the CPU clock of the one is not known
-
-
-# Candidates
-
-
-def test_candidates_keep_the_bound_and_come_by_energy() -> None:
-    forecast = _at_roofs(_table(_row("copy", 10, 40)))
-    found = candidates(forecast, 0.05, limit=3)
-    assert len(found) == 3
-    assert [one.energy_j for one in found] == sorted(one.energy_j for one in found)
-    assert all(one.seconds <= 1.05 * forecast.seconds and one.energy_j < forecast.energy_j for one in found)
-    assert found[0].mode == Mode(8, 500.0, 250.0, 2000.0)  # bound by memory alone: GPU and CPU clocks are free
-    assert found[0].seconds == pytest.approx(4)
-    assert found[0].why == "+0% time bound by memory (100% of it); 5.5 W at rest, not 10 W"
 
 
 # Measuring
@@ -361,19 +338,3 @@ def test_the_error_of_a_model_is_kept_away_from_the_limit() -> None:
     assert free.slowdown_share > 0.2 >= kept.slowdown_share > 0
     assert (kept.allowed_share, kept.model_error_share) == (0.4, 0.2)
     assert _tune(board, 0.05, model_error=0.1).slowdown_share == 0
-
-
-class SparingHost(Board):
-    """A board whose accelerator takes a fifth less energy beside a slower CPU, which is too slow."""
-
-    def row(self, mode: Mode) -> ProfileRow:
-        row = super().row(mode)
-        assert row.energy_j is not None
-        return row if mode.cpu_mhz == TOP.cpu_mhz else replace(row, energy_j=row.energy_j * 0.8)
-
-
-def test_the_reference_is_no_candidate() -> None:
-    """What was measured beside a slower CPU is taken to hold beside the reference's, which then looks better than it
-    was measured."""
-    board = SparingHost(3.0, 2.0, 5.0)
-    assert TOP not in [one.candidate.mode for one in _tune(board, 0.05).tried]

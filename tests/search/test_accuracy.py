@@ -81,14 +81,6 @@ def test_the_clock_that_is_set_first_suits_every_network_of_the_device():
     assert few.why == "no mode was measured with every network at every batch size"
 
 
-def test_energy_is_another_objective_and_a_given_answer_is_compared_as_it_is():
-    cheap = compared(accuracy_problem({8: 40.0, 32: 9.0}, objective="energy"), ROWS)
-    assert cheap.answer.row is ROWS[3]
-    given = compare(accuracy_problem(EPOCHS), ROWS, ROWS[0])
-    assert given.answer.time_s == 2.0
-    assert given.times_faster(given.best_batch) == 0.5
-
-
 @pytest.mark.parametrize("objective", ["time", "energy", "energy-delay"])
 def test_the_cost_in_roofline_equals_the_judged_objective(objective):
     problem = accuracy_problem(EPOCHS, objective=objective)
@@ -97,11 +89,6 @@ def test_the_cost_in_roofline_equals_the_judged_objective(objective):
     found = worth(problem, Belief(np.log(times), unsure, np.log(powers), unsure), sizes)
     assert -np.exp(found.log_cost) == pytest.approx([judge(problem, each).objective for each in ROWS])
     assert (found.cost_sd >= 0.1).all()
-
-
-def test_highest_of_modes_that_differ_in_several_knobs_is_the_fastest_for_the_largest_batch():
-    rows = [replace(each, mem_mhz=300 - each.gpu_mhz) for each in ROWS]
-    assert compared(accuracy_problem(EPOCHS), rows).worst_case == Mode(gpu_mhz=200, mem_mhz=100)
 
 
 @pytest.mark.parametrize(

@@ -74,10 +74,6 @@ def test_points_without_power_are_counted(powers, problem, said):
     assert said in found if said else not found
 
 
-def test_a_margin_moves_the_answer():
-    assert search(TABLE, Problem("train", power_budget_w=20.0, margin=0.05)).plan.measured.power_w == 15.0
-
-
 def test_without_a_budget_the_fastest_wins_with_or_without_power():
     assert search(TABLE, Problem("train")).plan.measured.minibatch_s == 0.25
     blind = [replace(row, power_w=None) for row in TABLE]
@@ -149,14 +145,6 @@ def test_a_strategy_that_breaks_its_contract_is_stopped(monkeypatch, strategy, m
     monkeypatch.setitem(STRATEGIES, "broken", strategy)
     with pytest.raises(RuntimeError, match=message):
         search(TABLE, strategy="broken")
-
-
-def test_predictions_of_a_strategy_are_in_plan_and_trace(monkeypatch):
-    monkeypatch.setitem(STRATEGIES, "stubborn", Stubborn)
-    result = search(TABLE, strategy="stubborn", max_points=1)
-    assert (result.plan.predicted.minibatch_s, result.plan.predicted.power_w) == (0.7, 11.0)
-    row = result.trace.rows[0]
-    assert (row.predicted_minibatch_s, row.predicted_power_w, row.reason) == (0.7, 11.0, "once more")
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0])
@@ -240,18 +228,6 @@ def test_a_search_may_end_at_eight_of_ten_points_and_may_take_three_times_as_man
         for options in ({}, {"max_points": 10}, {"good_enough": 0.5 * LITTLE})
     ]
     assert ends == [points, 10, 30]
-
-
-def test_nothing_is_good_enough_before_a_point_keeps_the_budgets(forecasting):
-    rows = [row_at(1.0, 0.9, 25.0), row_at(2.0, 0.8, 22.0), row_at(3.0, 0.7, 19.0), row_at(4.0, 0.6, 19.0)]
-    plan = search(rows, strategy="forecasting", good_enough=1.0).plan
-    assert (plan.search.points_measured, plan.measured.minibatch_s) == (3, 0.7)
-
-
-def test_the_best_is_measured_again_although_it_is_good_enough(forecasting):
-    rows = [row_at(1.0, 0.8, 12.3), row_at(2.0, 0.3, 19.5), row_at(3.0, 0.2, 30.0), row_at(4.0, 0.1, 40.0)]
-    plan = search(rows, strategy="forecasting", good_enough=0.03, power_noise=0.02, max_points=12).plan
-    assert (plan.search.points_measured, plan.measured.minibatch_s) == (4, 0.3)  # two of them again
 
 
 def test_good_enough_needs_a_strategy_that_says_the_gain(forecasting, monkeypatch):
@@ -504,10 +480,6 @@ def read_in_turn(*powers_w: float | None):
 
 def test_a_reading_that_changes_the_mind_takes_the_answer_back():
     assert answered_mhz(read_in_turn(20.0, 29.5, 31.5, 31.5)) == 100.0  # within the budget at first, not in the mean
-
-
-def test_a_reading_that_fails_says_so():
-    assert read_in_turn(20.0, 29.5, None, 29.5, 29.5).trace.rows[2].reason == "hot"
 
 
 @pytest.mark.parametrize("strategy", ["random", "roofline"])

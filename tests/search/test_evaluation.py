@@ -1,7 +1,5 @@
 """Judging strategies: grids of problems, best answers, contenders on a small table, and their figure."""
 
-import math
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,27 +7,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
-from edgetune.artifacts.header import Header
+from edgetune.artifacts.evaluation import EvaluationRun
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
-from edgetune.plotting.figure_file import figure_bytes
 from edgetune.stages.search.evaluation.answering import Contender, parse_contenders, require_solvers
 from edgetune.stages.search.evaluation.cases import EvaluationCase, ProfiledWorkload, cases_of, stratified
 from edgetune.stages.search.evaluation.problems import (
     STUDY_NETWORKS,
     STUDY_PAIRS,
+    Best,
     Measured,
     ProblemSet,
     best_answers,
     excess_of,
     fulcrum_problems,
     judge_answers,
-    power_budgets_w,
 )
-from edgetune.stages.search.evaluation.results import evaluation_figure, merits
-from edgetune.stages.search.evaluation.runner import EvaluationConditions, EvaluationProgress, EvaluationRunner, truths
+from edgetune.stages.search.evaluation.results import merits
+from edgetune.stages.search.evaluation.runner import EvaluationConditions, EvaluationRunner
 from edgetune.stages.search.history import half_of
 from edgetune.stages.search.problem import Judgement, judge, judge_pair
 
@@ -65,31 +61,6 @@ def test_other_networks_and_boards_get_a_grid_of_their_own():
     assert [case.grid for case in cases_of([subject("resnet18", device="xavier")], "train")] == ["auto"]
     with pytest.raises(InputError, match="no train problems of vgg16"):
         cases_of([subject("vgg16")], "train", grid="fulcrum")
-
-
-def test_budgets_go_in_watts_and_finer_where_the_board_is_small():
-    watts = Measured(np.ones(2), np.ones(2), np.array([10.4, 33.2]))
-    assert power_budgets_w(watts).tolist() == list(range(11, 35))
-    small = power_budgets_w(Measured(np.ones(2), np.ones(2), np.array([2.05, 4.4])))
-    assert (small[0], small[-1], len(small)) == (2.1, 4.4, 24)
-
-
-def test_a_table_of_a_slower_board_gets_slower_problems():
-    (fast,) = cases_of([subject("net", "infer", sizes=(1, 4))], "infer", grid="auto")
-    (slow,) = cases_of([subject("net", "infer", sizes=(1, 4), scale=10.0)], "infer", grid="auto")
-    assert slow.problems.latency_budget_s.max() == pytest.approx(10 * fast.problems.latency_budget_s.max(), rel=0.01)
-    assert slow.problems.arrival_rate_per_s.max() == pytest.approx(
-        fast.problems.arrival_rate_per_s.max() / 10, rel=0.01
-    )
-    solvable = (best_answers(fast.measured, fast.problems).rows >= 0).mean()
-    assert 0.5 < solvable < 1.0  # neither all nor nothing
-
-
-def test_one_network_on_two_boards_is_two_workloads():
-    cases = cases_of([subject("net", device="nano"), subject("net", device="xavier")], "train")
-    assert [case.label for case in cases] == ["net on nano", "net on xavier"]
-    cases = cases_of([replace(subject("net", device="nano"), device=None, table="a.csv"), subject("net")], "train")
-    assert cases[0].label == "net on a.csv"
 
 
 def test_pairs_are_those_of_the_study_else_all_there_are():
@@ -138,8 +109,7 @@ def test_a_sample_is_spread_over_workloads_and_budgets():
     assert numbers.tolist() != other[0].tolist()
 
 
-KINDS = ["train", "infer", "train+infer", "infer+infer", "accuracy"]
-EPOCHS = ((1, 30.0), (4, 20.0), (16, 35.0))
+KINDS = ["train", "infer", "train+infer", "infer+infer"]
 
 
 def a_case(kind: str, random: np.random.Generator) -> EvaluationCase:
@@ -159,7 +129,7 @@ def a_case(kind: str, random: np.random.Generator) -> EvaluationCase:
     subjects = [ProfiledWorkload("t", "d", name, task, tuple(found)) for (name, task), found in groups.items()]
     if kind not in ("train+infer", "infer+infer"):
         subjects = [subject for subject in subjects if subject.workload == "net"]
-    return cases_of(subjects, kind, grid="auto", epochs={"net": EPOCHS} if kind == "accuracy" else None)[0]
+    return cases_of(subjects, kind, grid="auto")[0]
 
 
 def random_problems(case: EvaluationCase, random: np.random.Generator, count: int) -> ProblemSet:
@@ -220,17 +190,6 @@ def test_excess_worked_by_hand():
     assert excess("train", 80.0, 100.0) == pytest.approx(0.25)  # 1/80 s per sample over 1/100
     assert excess("infer", -0.3, -0.2) == pytest.approx(0.5)
     assert excess("train+infer", 80.0, 100.0) == pytest.approx(0.2)  # a fifth of the throughput is lost
-    assert excess("accuracy", -12.0, -10.0) == pytest.approx(0.2)
-
-
-def test_no_problems_and_nothing_measured():
-    measured = Measured(np.ones(1), np.full(1, np.nan), np.full(1, np.nan))
-    nothing = np.full(0, np.nan)
-    assert len(best_answers(measured, ProblemSet(Problem("train"), nothing, nothing, nothing)).rows) == 0
-    one = np.full(1, 20.0)
-    best = best_answers(measured, ProblemSet(Problem("infer"), one, one, one))
-    assert best.rows.tolist() == [-1]
-    assert math.isnan(best.objective[0])
 
 
 def subjects() -> list[ProfiledWorkload]:
@@ -245,6 +204,10 @@ def subjects() -> list[ProfiledWorkload]:
         ]  # fmt: skip
         found.append(ProfiledWorkload(f"{task}.csv", "board", workload, task, tuple(rows)))
     return found
+
+
+def truths(cases: list[EvaluationCase]) -> list[Best]:
+    return [best_answers(case.measured, case.problems) for case in cases]
 
 
 def played(cases: list[EvaluationCase], strategies: str, *, every: int = 1, **conditions) -> list[EvaluationRun]:
@@ -309,8 +272,11 @@ def test_a_stop_leaves_what_was_done_and_it_can_be_played_on():
         cases, truths(cases), [np.arange(len(cases[0].problems))], parse_contenders("random:5,gmd:4")
     )
 
-    def stop(progress: EvaluationProgress) -> None:
-        if progress.done > 5:
+    done = []
+
+    def stop(count: float, _: str) -> None:
+        done.append(count)
+        if sum(done) > 5:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -347,22 +313,6 @@ def test_points_until_near_are_counted_by_the_true_figures(strategy):
     assert np.array_equal(few.points_to_1_percent <= 4, counts[1] <= 4)  # the same first points
     assert (few.excess[few.points_to_1_percent <= 4] <= 0.01).all()
     assert (few.excess[np.isnan(few.points_to_3_percent) & few.solved] > 0.03).all()
-
-
-def test_relatives_are_the_other_networks_that_did_the_same_on_the_same_device():
-    train, infer = subjects()
-
-    def named(workload: str, device: str) -> ProfiledWorkload:
-        return replace(
-            train, workload=workload, device=device, rows=tuple(replace(r, workload=workload) for r in train.rows)
-        )
-
-    cases = cases_of([train, infer, named("b", "board"), named("c", "far")], "train", like_others=True)
-    assert [(case.label, {row.workload for row in case.relatives}) for case in cases] == [
-        ("net on board", {"b"}), ("b on board", {"net"}), ("c on far", set())
-    ]  # fmt: skip
-    assert all(row.task == "train" for case in cases for row in case.relatives)
-    assert all(not case.relatives for case in cases_of([train, named("b", "board")], "train"))
 
 
 def test_words_for_contenders():
@@ -418,76 +368,3 @@ def test_a_pair_is_near_when_both_its_halves_are_measured():
     assert found.min() >= 2
     assert not np.isnan(found).any()
     assert np.isnan(run.points_to_1_percent[~run.solvable]).all()
-
-
-pytest.importorskip("matplotlib")
-
-
-def run(
-    strategy: str, excess: list[float], *, workload: str = "net", family: str = "train", over: int = 0
-) -> EvaluationRun:
-    values = np.array(excess, dtype=float)
-    count, solved = len(values), ~np.isnan(values)
-    nothing, violated = np.full(count, np.nan), np.zeros(count, dtype=bool)
-    violated[:over] = True
-    return EvaluationRun(
-        family, "t.csv", workload, None, strategy, 10, 0, np.arange(count), np.full(count, 30.0), nothing, nothing,
-        np.full(count, True), solved & ~violated, violated, np.where(violated, np.nan, values),
-        np.full(count, 10), np.zeros(count), nothing, nothing, nothing,
-    )  # fmt: skip
-
-
-def evaluation(*runs: EvaluationRun, simulated: bool = False) -> Evaluation:
-    conditions = {"device": "twin:orin-agx" if simulated else "board", "simulated": simulated}
-    return Evaluation(Header.new("evaluation", 1, conditions=conditions), tuple(runs))
-
-
-def texts(figure) -> str:
-    svg = figure_bytes(figure, "svg").decode()
-    return " ".join(re.findall(r"<!-- (.*?) -->", svg))
-
-
-GOOD = run("roofline", [0.0, 0.01, 0.02, np.nan])
-BAD = run("random", [0.1, 0.5, 2.5, 0.3], over=1)
-
-
-def test_strategies_solved_and_violations_are_written():
-    written = texts(evaluation_figure(evaluation(GOOD, BAD)))
-    for text in ("roofline (10)", "random (10)", "75 %", "75 %, 1 over", "train: 4 solvable problems", "solved"):
-        assert text in written
-    assert "time over the best (%)" in written
-    assert "SIMULATED" not in written
-
-
-def test_a_panel_per_workload_and_one_for_all():
-    runs = [run("roofline", [0.0, 0.1], workload=name) for name in ("a", "b", "c")]
-    figure = evaluation_figure(evaluation(*runs))
-    shown = [axes for axes in figure.axes if axes.get_visible()]
-    assert [axes.get_title(loc="left") for axes in shown] == ["all workloads", "a", "b", "c"]
-    assert len({axes.get_xlim() for axes in shown}) == 1
-    assert sum(bool(axes.get_xlabel()) for axes in shown) == 2  # the lowest of each column
-
-
-def test_nothing_solved_is_nothing_to_draw():
-    with pytest.raises(InputError, match="no problem was solved"):
-        evaluation_figure(evaluation(run("gmd", [np.nan])))
-
-
-def test_a_share_is_rounded_as_in_the_table():
-    nearly = run("gmd", [0.1] * 29 + [np.nan])
-    (merit,) = merits([nearly], lambda each: each.contender)
-    assert merit.solved_percent == 96.66  # of 96.667: what is not solved is not rounded away
-    assert "96.66 %" in texts(evaluation_figure(evaluation(nearly)))
-
-
-def test_the_worst_answer_is_drawn_within_the_axis():
-    (axes,) = evaluation_figure(evaluation(run("roofline", [0.01] * 500 + [456.0]))).axes
-    (ends,) = (found for found in axes.lines if found.get_label() == "best and worst")
-    assert list(ends.get_xdata()) == [pytest.approx(1.0), pytest.approx(45_600.0)]
-    assert axes.get_xlim()[1] >= 45_600.0
-
-
-def test_a_figure_of_solved_problems_without_a_known_excess_is_drawn():
-    solved = replace(run("gmd", [np.nan, np.nan]), solved=np.array([True, True]))
-    found = Evaluation(Header.new("evaluation", 1), (solved,))
-    assert figure_bytes(evaluation_figure(found), "svg")

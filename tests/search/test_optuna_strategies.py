@@ -1,6 +1,5 @@
 """The strategies that Optuna leads: what it is told, and that a table without every place does not disturb it."""
 
-import logging
 import random
 import sys
 import warnings
@@ -112,20 +111,6 @@ def test_a_point_that_one_of_two_workloads_rules_out_is_told_as_broken():
 
 
 @BOTH
-def test_nothing_is_logged(kind: type[OptunaSearch]):
-    handler, records = logging.Handler(), []
-    handler.emit = records.append
-    logging.getLogger("optuna").addHandler(handler)
-    try:
-        walk(kind(Space.of(grid_points()), PROBLEM, seed=0), STARTUP_POINTS + 3)
-        assert records == []
-        optuna.create_study()  # says so, when nobody keeps it quiet
-        assert records
-    finally:
-        logging.getLogger("optuna").removeHandler(handler)
-
-
-@BOTH
 def test_nothing_of_optuna_torch_or_numpy_is_left_changed(kind: type[OptunaSearch]):
     level, filters, threads = optuna.logging.get_verbosity(), list(warnings.filters), torch.get_num_threads()
     drawn, state = torch.random.get_rng_state(), random.getstate()
@@ -138,14 +123,6 @@ def test_nothing_of_optuna_torch_or_numpy_is_left_changed(kind: type[OptunaSearc
     assert torch.equal(torch.random.get_rng_state(), drawn)
     assert random.getstate() == state
     assert (np.random.get_state()[1] == numbers).all()
-
-
-@BOTH
-def test_without_the_library_it_says_what_to_install(kind: type[OptunaSearch], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(InputError, match=f"{kind.name} needs Optuna") as caught:
-        kind(Space.of(grid_points()), PROBLEM, seed=0)
-    assert caught.value.hint == "pip install 'edgetune[bayes]'"
 
 
 def test_the_process_needs_pytorch_too_and_says_so_before_measuring(monkeypatch: pytest.MonkeyPatch):

@@ -129,16 +129,6 @@ def test_where_no_pair_is_whole_the_budget_named_is_the_least_there_can_be():
     )
 
 
-def test_no_more_halves_are_measured_than_allowed():
-    for limit in range(1, 9):
-        try:
-            measured = search(strategy="random", max_points=limit).plan.search.points_measured
-        except InfeasibleError as error:
-            measured = len(error.trace.rows)
-            assert measured or limit == 1
-        assert measured <= limit
-
-
 def test_two_inference_workloads_one_with_a_deadline():
     rows = [infer_row(c, b) for c in CLOCKS for b in BATCHES] + [
         infer_row(c, b, "tags") for c in CLOCKS for b in (8, 16)
@@ -285,12 +275,6 @@ def test_each_half_answers_for_its_own_budgets():
     assert gain_of(even, fine, problem=replace(GAP, margin=0.1)).urgent_chance[0] == pytest.approx(0.146, abs=1e-3)
 
 
-def test_a_batch_that_takes_the_latency_budget_to_fill_is_worth_nothing():
-    found = gain_of(belief(0.01, 0.3), belief(0.01, 0.3), size=21)  # 20 / 20 s
-    assert found.urgent_chance[0] == 0.0
-    assert found.score[0] == 0.0
-
-
 def test_without_a_best_the_likeliest_pair_is_worth_most_and_of_equals_the_one_that_leaves_more_room():
     times, sd = np.log([0.03, 0.03, 0.19]), np.full(3, 0.1)
     powers, power_sd = np.log([20.0, 31.0, 20.0]), np.full(3, 0.05)
@@ -315,8 +299,3 @@ def test_the_gain_without_pauses_is_that_of_random_draws(t_inf, t_bg, best):
     gained = np.maximum((0.2 - first) / second * 16 / 0.2 - throughput, 0) * ok
     found = gain_of(belief(*t_inf), belief(*t_bg), BestPair(throughput, 0.3), problem=problem)
     assert found.gain[0] * found.urgent_chance[0] == pytest.approx(gained.mean() / throughput, rel=0.12, abs=0.02)
-
-
-def test_unknown_power_does_not_stand_in_the_way():
-    unknown = Belief(np.log([0.03]), np.zeros(1), np.full(1, np.nan), np.full(1, np.nan))
-    assert gain_of(unknown, unknown).urgent_chance[0] == 1.0

@@ -18,11 +18,9 @@ from edgetune.stages.search.evaluation.dynamic import (
     REFINEMENT_POINTS,
     WINDOW_S,
     WINDOWS,
-    duration_of,
     poisson_rates,
     replay,
     run_windows,
-    scaled,
     window_cases,
     window_rates,
 )
@@ -59,12 +57,6 @@ def test_rates_of_windows_worked_by_hand():
         window_rates([])
 
 
-def test_rates_are_scaled_to_a_mean():
-    assert scaled((1.0, 3.0), 60.0) == (30.0, 90.0)
-    with pytest.raises(InputError, match="no requests"):
-        scaled((0.0, 0.0), 60.0)
-
-
 def test_poisson_rates_have_their_mean_and_spread():
     rates = poisson_rates(60.0, windows=4000)
     mean = sum(rates) / len(rates)
@@ -72,12 +64,6 @@ def test_poisson_rates_have_their_mean_and_spread():
     assert sum((rate - mean) ** 2 for rate in rates) / len(rates) == pytest.approx(60.0, rel=0.1)
     assert len(poisson_rates(60.0)) == WINDOWS
     assert poisson_rates(60.0, seed=1) != poisson_rates(60.0, seed=2)
-
-
-def test_a_measurement_takes_what_the_table_says_else_forty_minibatches():
-    row = ProfileRow("net", "infer", 1, 0.1, gpu_mhz=300.0)
-    assert duration_of(row) == pytest.approx(9.0)
-    assert duration_of(replace(row, duration_s=12.5)) == 12.5
 
 
 def test_known_points_answer_a_rate_like_one_before():

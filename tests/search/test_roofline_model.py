@@ -16,13 +16,13 @@ from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.model.beliefs import Belief, Beliefs
 from edgetune.stages.search.model.board_laws import DATA, PARTS, SLOPES, PowerModel, TimeModel
 from edgetune.stages.search.model.coordinates import ALL_AT_ONCE, MOST_PLACES, Coordinates, OpenPoints
-from edgetune.stages.search.model.fit import NO_STEPS, Hypothesis, Kernel, Prior, Steps, closeness, fit, mixed
+from edgetune.stages.search.model.fit import NO_STEPS, Hypothesis, Kernel, Prior, Steps, closeness, fit
 from edgetune.stages.search.model.gain import Worth, worth
 from edgetune.stages.search.model.hypotheses import BLOCK, MOST_RELATED
 from edgetune.stages.search.model.relatives import relative_curves
 from edgetune.stages.search.problem import judge
 from edgetune.stages.search.space import Space
-from edgetune.stages.search.strategies import find_strategy
+from edgetune.stages.search.strategies import roofline
 from edgetune.stages.search.strategy import LEAST_POINTS, NO_HINTS, Hints, PointResult
 
 
@@ -235,13 +235,6 @@ def test_coarse_to_fine_finds_the_top_of_a_smooth_hill(peak):
     assert candidates.best(score)[0] != row
 
 
-def test_a_lone_peak_is_found_where_every_point_can_be_afforded():
-    coordinates = Coordinates.of(Space.of(big_grid()))
-    lone, count = 1234, len(coordinates.levels)
-    assert OpenPoints(coordinates, affordable=count).best(lambda rows: (rows == lone).astype(float)) == (lone, 1.0)
-    assert OpenPoints(coordinates, affordable=count - 1).best(lambda rows: (rows == lone).astype(float))[1] == 0.0
-
-
 def test_the_belief_of_a_point_is_independent_of_the_other_points_of_a_query():
     space = Space.of(big_grid())
     rows = np.arange(len(space.points))
@@ -268,14 +261,6 @@ def test_the_chance_of_keeping_the_power_budget_is_that_of_the_normal_distributi
         Problem("train", power_budget_w=20.0), belief_of(0.0, math.log(20.0) - math.hypot(0.1, 0.01)), np.ones(1)
     )
     assert found.chance[0] == pytest.approx(0.8413, abs=1e-4)
-
-
-def test_a_batch_that_cannot_fill_in_time_has_no_chance():
-    problem = Problem("infer", latency_budget_s=0.5, arrival_rate_per_s=10.0)
-    belief = Belief(np.log([0.01, 0.01]), np.full(2, 0.1), np.full(2, np.nan), np.full(2, np.nan))
-    found = worth(problem, belief, np.array([1.0, 7.0]))  # waits 0 and 0.6 s
-    assert found.chance == pytest.approx([1.0, 0.0])
-    assert np.exp(found.log_cost) == pytest.approx([0.01, 0.61])
 
 
 def test_expected_gain_has_its_closed_form_at_the_best():
@@ -325,20 +310,6 @@ def mean_excess(rows: dict[Point, ProfileRow], hints: Hints, points: int, at_onc
         best = min(row.minibatch_s for row in rows.values() if row.power_w <= budget_w)
         excess.append(plan.measured.minibatch_s / best - 1)
     return float(np.mean(excess))
-
-
-def test_the_mean_and_deviation_of_a_mixture_are_those_of_its_draws():
-    weights, means, sds = np.array([0.2, 0.8]), np.array([[1.0], [3.0]]), np.array([[0.5], [0.1]])
-    mean, sd = mixed(weights, means, sds)
-    assert mean == pytest.approx([2.6])
-    assert sd == pytest.approx([math.sqrt(0.2 * (0.25 + 1.6**2) + 0.8 * (0.01 + 0.4**2))])
-
-
-def test_curves_of_the_same_points_are_the_rows_themselves():
-    found = relative_curves(SPACE.points, relative())
-    assert len(found.log_times) == 1
-    assert found.log_times[0] == pytest.approx(np.log([2 * ROWS[point].minibatch_s for point in SPACE.points]))
-    assert found.log_powers[0] == pytest.approx(np.log([1.1 * ROWS[point].power_w for point in SPACE.points]))
 
 
 def test_a_relative_on_another_grid_is_interpolated():
@@ -422,14 +393,14 @@ def tell(searcher, point: Point, problem: Problem = AT_28_W) -> Point:
 @pytest.mark.parametrize("budget_w", BUDGETS_W)
 def test_the_first_points_lie_far_from_one_another(budget_w):
     problem = Problem("train", power_budget_w=budget_w)
-    searcher = find_strategy("roofline")(SPACE, problem, seed=0)
+    searcher = roofline.RooflineSearch(SPACE, problem, seed=0)
     first = [tell(searcher, searcher.ask().point, problem) for _ in range(3)]
     places = [COORDINATES.unit[SPACE.rows[SPACE.levels[point]]] for point in first]
     assert min(np.linalg.norm(a - b) for a, b in combinations(places, 2)) > 0.4
 
 
 def test_the_expected_gain_shrinks_to_nothing_as_the_search_goes_on():
-    strategy, gains = find_strategy("roofline")(SPACE, AT_28_W, seed=0), []
+    strategy, gains = roofline.RooflineSearch(SPACE, AT_28_W, seed=0), []
     assert strategy.expected_gain(10) is None
     while len(gains) < 12 and (suggestion := strategy.ask()) is not None:
         tell(strategy, suggestion.point)
@@ -446,7 +417,7 @@ def test_four_points_at_a_time_cost_at_most_a_third_more_measurements():
 
 
 def test_points_asked_for_at_once_differ_and_are_at_most_half_as_many_as_were_measured():
-    strategy = find_strategy("roofline")(SPACE, AT_28_W, seed=0)
+    strategy = roofline.RooflineSearch(SPACE, AT_28_W, seed=0)
     asked, sizes = [], []
     while len(asked) < 8:
         suggestions = strategy.ask_many(4)
@@ -454,12 +425,3 @@ def test_points_asked_for_at_once_differ_and_are_at_most_half_as_many_as_were_me
         asked += [tell(strategy, suggestion.point) for suggestion in suggestions]
     assert sizes == [1, 1, 1, 2, 3]
     assert len(set(asked)) == len(asked)
-
-
-def test_what_is_imagined_for_points_at_once_is_forgotten():
-    strategy = find_strategy("roofline")(SPACE, AT_28_W, seed=0)
-    for _ in range(6):
-        tell(strategy, strategy.ask().point)
-    first = strategy.ask()
-    assert strategy.ask_many(3)[0] == first
-    assert strategy.ask() == first

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.strategy_contract import INFER, PAIR, grid_points, measure_formula
+from contracts.strategy_contract import PAIR, grid_points, measure_formula
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -19,19 +19,14 @@ from edgetune.errors import DeviceError, InfeasibleError
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.evaluation.answering import perturbed
 from edgetune.stages.search.history import half_of
-from edgetune.stages.search.model.coordinates import ALL_AT_ONCE
 from edgetune.stages.search.model.gain import (
-    BUDGETS,
     NOTHING_YET,
-    best_under,
-    budgets_between,
     chances_under,
     front_gain,
-    pair_gain,
 )
 from edgetune.stages.search.problem import judge, judge_pair
 from edgetune.stages.search.space import Space
-from edgetune.stages.search.strategies import find_strategy, roofline
+from edgetune.stages.search.strategies import roofline
 from edgetune.stages.search.strategies.pareto import Pareto
 from edgetune.stages.search.strategy import Hints, PointResult
 
@@ -121,13 +116,6 @@ def test_finds_the_optimum_of_a_board_at_every_budget():
     assert summary.mean <= 0.01
 
 
-def test_a_knob_that_does_nothing_costs_little():
-    rows = [board_row(point) for point in clocks(cores=(1, 4, 8, 12))]
-    summary = judged(rows, train_problems(rows)[::3])
-    assert (summary.solved, summary.violations) == (summary.problems, 0)
-    assert summary.mean <= 0.01
-
-
 def test_noise_of_a_few_per_cent_costs_a_few_per_cent():
     rows = [board_row(point) for point in clocks()]
     summary = judged(rows, train_problems(rows)[::2], time_noise=0.03, power_noise=0.015)
@@ -146,7 +134,7 @@ def test_batches_that_fill_too_slowly_are_never_measured():
 def test_a_point_told_again_takes_the_place_of_its_first_reading():
     space = Space.of(clocks())
     problem = Problem("train", power_budget_w=25.0)
-    once, twice = (find_strategy("roofline")(space, problem, seed=0, hints=Hints(power_noise=0.01)) for _ in range(2))
+    once, twice = (roofline.RooflineSearch(space, problem, seed=0, hints=Hints(power_noise=0.01)) for _ in range(2))
     for point in space.points[::17]:
         row = board_row(point)
         wrong = replace(row, power_w=row.power_w * 0.97)
@@ -162,7 +150,7 @@ def test_where_power_is_known_to_waver_it_aims_lower_than_the_budget():
     space, predicted_w = Space.of(clocks()), []
     problem = Problem("train", power_budget_w=24.0)
     for noise in (0.0, 0.03):
-        strategy = find_strategy("roofline")(space, problem, seed=0, hints=Hints(power_noise=noise))
+        strategy = roofline.RooflineSearch(space, problem, seed=0, hints=Hints(power_noise=noise))
         for point in space.points[::7]:
             row = board_row(point)
             strategy.tell(point, PointResult(judge(problem, row), row.minibatch_s, row.power_w))
@@ -231,7 +219,7 @@ def test_points_that_fail_are_left_and_the_rest_is_searched():
 @given(st.sets(st.integers(0, 83), min_size=1, max_size=40), st.floats(12.0, 60.0))
 def test_any_subset_of_points_and_any_budget_is_searched_without_a_broken_promise(chosen, budget_w):
     points = [clocks()[i] for i in sorted(chosen)]
-    strategy = find_strategy("roofline")(Space.of(points), Problem("train", power_budget_w=budget_w), seed=0)
+    strategy = roofline.RooflineSearch(Space.of(points), Problem("train", power_budget_w=budget_w), seed=0)
     rows = [board_row(point) for point in points]
     summary = judged(rows, [Problem("train", power_budget_w=budget_w)], points=len(points))
     assert (summary.solved, summary.violations) == (summary.problems, 0)
@@ -244,9 +232,6 @@ def test_a_search_ends_when_nothing_promises_a_gain():
     )
     assert result.plan.search.points_measured <= 10
     assert result.plan.configuration.mode == Mode(None, 2200, 1300, 3200)
-
-
-NO_POWER = np.full(2, np.nan)
 
 
 def measured_for(problem: Problem, points: int, **changed) -> list[ProfileRow]:
@@ -285,44 +270,6 @@ def test_no_budget_is_looked_at():
         [row.point for row in measured_for(Problem("train", power_budget_w=budget_w), 12)] for budget_w in (20.0, 40.0)
     ]
     assert asked[0] == asked[1]
-
-
-def test_in_inference_every_batch_size_has_its_front():
-    every = [measure_formula(point) for point in grid_points("infer")]
-    found = measured_for(INFER, 45)
-    for size in (1, 4, 16):
-        of_size = [[row for row in rows if row.batch_size == size] for rows in (found, every)]
-        worst, mean = worst_and_mean_excess(*of_size)
-        assert len(of_size[0]) >= 8
-        assert mean <= 0.04
-        assert worst <= 0.25
-
-
-def test_without_power_figures_there_is_one_budget_and_the_fastest_point_is_found():
-    def measure(point: Point) -> ProfileRow:
-        row = measure_formula(point)
-        return ProfileRow(row.workload, row.task, row.batch_size, row.minibatch_s, **{
-            name: getattr(point.mode, name) for name in ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz")
-        })  # fmt: skip
-
-    plan = run_search(Problem("train"), grid_points(), measure, SearchSettings("pareto", max_points=6)).plan
-    assert plan.measured.minibatch_s == min(measure_formula(point).minibatch_s for point in grid_points())
-
-
-def test_budgets_lie_between_the_extremes_and_leave_out_none():
-    budgets = budgets_between(np.log([10.0, 40.0, 20.0]))
-    assert len(budgets) == BUDGETS
-    assert np.log(10.0) < budgets[0] < np.log(11.0)
-    assert budgets[-1] == pytest.approx(np.log(40.0))
-    assert budgets_between(NO_POWER).tolist() == [np.inf]
-    assert len(budgets_between(np.log([10.0, 10.0]))) == 1
-
-
-def test_under_each_budget_the_best_is_the_fastest_that_keeps_it():
-    budgets = np.log([10.0, 20.0, 30.0])
-    best = best_under(budgets, np.array([3.0, 2.0, 2.5]), np.log([15.0, 29.0, 25.0]))
-    assert best.tolist() == [np.inf, 3.0, 2.0]
-    assert best_under(budgets, np.array([3.0]), np.array([np.nan])).tolist() == [3.0, 3.0, 3.0]
 
 
 def test_a_point_is_worth_the_mean_of_its_gains_and_something_where_nothing_is_known():
@@ -394,20 +341,6 @@ def test_a_point_serves_as_both_halves_of_two_instances_of_a_network():
     assert searched(problem, only_small).plan.measured.throughput_per_s > 0
 
 
-def test_known_halves_are_not_measured_and_spare_the_designed_start():
-    first = searched(PAIR, ROWS)
-    known = [ROWS[point] for point in ROWS if any(_same(point, row) for row in first.trace.rows)]
-    again = searched(PAIR, ROWS, known=known, max_points=2)
-    assert again.plan.measured.throughput_per_s >= first.plan.measured.throughput_per_s
-    assert not any("every knob" in row.reason for row in again.trace.rows if row.source == "measured")
-
-
-def _same(point: Point, row) -> bool:
-    knobs = (point.mode.cpu_cores, point.mode.cpu_mhz, point.mode.gpu_mhz, point.mode.mem_mhz)
-    there = (row.cpu_cores, row.cpu_mhz, row.gpu_mhz, row.mem_mhz)
-    return (point.task, point.batch_size, *knobs) == (row.task, row.batch_size, *there)
-
-
 def test_failed_halves_rule_their_pairs_out_and_another_is_tried():
     def measure(point: Point) -> ProfileRow:
         if point.task == "train" and point.mode.mem_mhz == 3199.0:
@@ -450,21 +383,6 @@ def big_rows() -> dict[Point, ProfileRow]:
     ]
     trained = [replace(point, task="train", batch_size=16) for point in urgent if point.batch_size == 1]
     return {point: measure_formula(point) for point in (*urgent, *trained)}
-
-
-def test_every_pair_of_a_grid_is_scored(monkeypatch):
-    scored = []
-
-    def noting(problem, pairs, best, **options):
-        scored.append(len(pairs.batch_sizes))
-        return pair_gain(problem, pairs, best, **options)
-
-    monkeypatch.setattr(roofline, "pair_gain", noting)
-    rows = big_rows()
-    count = sum(point.task == "infer" for point in rows)
-    assert count > ALL_AT_ONCE
-    searched(replace(PAIR, power_budget_w=30.0), rows, max_points=4)
-    assert count - 4 <= max(scored) <= count  # all but those measured
 
 
 @pytest.mark.parametrize("affordable", [roofline.AFFORDABLE, 300])

@@ -12,7 +12,7 @@ from contracts import strategy_contract
 from contracts.strategy_contract import INFER, PAIR, StrategyContract, grid_points
 from edgetune.artifacts.problem import Problem
 from edgetune.errors import InputError
-from edgetune.stages.search.strategies import STRATEGIES, find_strategy
+from edgetune.stages.search.strategies import STRATEGIES
 from edgetune.stages.search.strategies.baselines import Exhaustive
 
 GRID = grid_points()
@@ -113,10 +113,10 @@ def test_two_strategies_of_one_name_are_refused():
 
 def test_the_hint_of_a_misspelt_strategy_names_the_nearest():
     with pytest.raises(InputError) as caught:
-        find_strategy("exaustive")
+        STRATEGIES.find("exaustive")
     assert "did you mean exhaustive?" in caught.value.hint
     with pytest.raises(InputError) as caught:
-        find_strategy("zzz")
+        STRATEGIES.find("zzz")
     assert "known: " in caught.value.hint
     assert "did you mean" not in caught.value.hint
 

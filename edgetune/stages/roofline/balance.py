@@ -220,7 +220,7 @@ def sentences(found: Statements) -> list[str]:
         f"{found.precision} computes with the least energy per FLOP, {format_si(found.peak_flops_per_j, 'FLOP/J')} at "
         f"most with static power, at {found.most_efficient}",
         f"a FLOP beyond static power costs least at {found.lowest_flop_j}: {1e12 * found.flop_j:.3g} pJ",
-        *map(_race_sentence, found.races),
+        *map(race_sentence, found.races),
     ]
 
 
@@ -264,7 +264,8 @@ def _share(count: int, modes: int) -> str:
     return {modes: f"all {modes} modes", 0: f"none of {modes} modes"}.get(count, f"{count} of {modes} modes")
 
 
-def _race_sentence(race: ModeComparison) -> str:
+def race_sentence(race: ModeComparison) -> str:
+    """Return whether racing to halt saves energy, in words."""
     at = f"for kernels at their roof of {race.flop_per_byte:.4g} FLOP/byte"
     if race.wins:
         return f"{at} racing to halt wins: the fastest mode is also that of least energy ({race.least_energy})"

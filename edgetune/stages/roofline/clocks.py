@@ -183,6 +183,9 @@ HOST_KNOBS = ("cpu_cores", "cpu_mhz")
 """Knobs of the host beside a GPU, which leave its peaks alone (Pagoda, 2025: no effect on peak FLOP/s or bandwidth),
 and what an operation or a byte costs there beyond static power."""
 
+FEWEST_MODES = 4
+"""The fewest modes whose correlations say anything."""
+
 
 @dataclass(frozen=True, slots=True)
 class InferredRoofs:
@@ -302,9 +305,15 @@ def clock_matrix(modes: Sequence[Mode], knobs: Sequence[str]) -> Array:
 
 
 def correlations(roofs: Sequence[Roof]) -> tuple[Correlation, ...]:
-    """Return the correlation of each peak with each knob that differs between roofs of one precision."""
+    """Return the correlation of each peak with each knob that differs between measured roofs of one precision.
+
+    Nothing for fewer than ``FEWEST_MODES``.
+    """
     from scipy.stats import rankdata
 
+    roofs = [roof for roof in roofs if roof.measured]
+    if len(roofs) < FEWEST_MODES:
+        return ()
     knobs = varied_knobs([roof.mode for roof in roofs])
     clocks = clock_matrix([roof.mode for roof in roofs], knobs)
     found = []
@@ -333,10 +342,7 @@ def _law(roofs: Sequence[Roof], name: str, varied: Sequence[str]) -> ScalingLaw 
     if not known or varied_knobs([roof.mode for roof in known]) != tuple(varied):
         return None
     of_gpu = [knob for knob in varied if knob not in HOST_KNOBS]
-    knobs = of_gpu if of_gpu and name != "static_w" and _has_gpu(known) else varied
+    beside_gpu = any(roof.mode.gpu_mhz is not None for roof in known)
+    knobs = of_gpu if of_gpu and name != "static_w" and beside_gpu else varied
     values = np.array([getattr(roof, name) for roof in known])
     return best_scaling_law(clock_matrix([roof.mode for roof in known], knobs), values, knobs, peak=name in PEAKS)
-
-
-def _has_gpu(roofs: Sequence[Roof]) -> bool:
-    return any(roof.mode.gpu_mhz is not None for roof in roofs)

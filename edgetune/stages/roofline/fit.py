@@ -191,7 +191,8 @@ def fit_roofs(runs: Sequence[KernelRun]) -> RooflineFit:
     lacking: list[str] = []
     notes: list[tuple[str, str]] = []
     for mode, of_mode in grouped((run.mode, run) for run in runs).items():
-        idle_w = _idle_power(of_mode)
+        at_rest_w = [run.power_w for run in of_mode if run.kernel == IDLE and run.power_w is not None]
+        idle_w = median(at_rest_w) if at_rest_w else None
         kernels = [run for run in of_mode if run.kernel != IDLE]
         for precision, own in grouped((run.precision, run) for run in kernels).items():
             found = _peaks(precision, own, kernels)
@@ -226,11 +227,6 @@ def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
 def intensity(run: KernelRun) -> float:
     """Return FLOP per byte; infinite for a kernel that moves nothing."""
     return run.flops / run.bytes_moved if run.bytes_moved else float("inf")
-
-
-def _idle_power(runs: Sequence[KernelRun]) -> float | None:
-    idle_w = [run.power_w for run in runs if run.kernel == IDLE and run.power_w is not None]
-    return median(idle_w) if idle_w else None
 
 
 def _peaks(

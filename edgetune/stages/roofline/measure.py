@@ -141,7 +141,7 @@ def measure_peaks(measure: Measure, idle: Idle, modes: Sequence[Mode], kernels: 
                 session.refuse(precision, label, error)
             if not ran and not session.has(precision):
                 break
-    if session.found_nothing:
+    if all(run.kernel == IDLE for run in session.runs):
         if session.refused:
             raise session.refused[0]
         raise InputError(f"no kernel could be measured: {session.notes[-1].advice}", "see edgetune doctor")
@@ -157,10 +157,6 @@ class _Session:
     runs: list[KernelRun] = field(default_factory=list)
     notes: list[DataWarning] = field(default_factory=list)
     refused: list[DeviceError] = field(default_factory=list)
-
-    @property
-    def found_nothing(self) -> bool:
-        return all(run.kernel == IDLE for run in self.runs)
 
     def has(self, precision: str) -> bool:
         """Whether any kernel of that precision was measured."""

@@ -116,18 +116,6 @@ class Tuned:
         return 0.0 if self.best is None else self.best.saving_share or 0.0
 
 
-def candidates(forecast: Forecast, allowed_share: float, *, limit: int = POINTS) -> list[Candidate]:
-    """Return modes expected to be within the allowed slowdown and below the reference's energy, least energy first.
-
-    ``NOISE`` of the allowed slowdown is left free, or half of it where it is less than two of those.
-    """
-    ratios = forecast.weights @ forecast.ratios
-    energies_j = forecast.weights @ forecast.energies_j
-    within = (ratios <= _bound(allowed_share, NOISE)) & (energies_j < forecast.energy_j)
-    order = _by(energies_j / forecast.energy_j, forecast)
-    return [_candidate(forecast, column) for column in order if within[column]][:limit]
-
-
 def tune(
     forecast: Forecast, measure: Measure, reference: ProfileRow, allowed_share: float, *, points: int = POINTS,
     noise: float = NOISE, model_error: float = 0.0, on_try: Callable[[TriedMode], None] | None = None,
@@ -269,12 +257,10 @@ def _by(values: Array, forecast: Forecast) -> list[int]:
     """Return columns by ascending values, shares of the reference's energy. Of those equal to a tenth of a percent,
     which no law of the clocks tells apart, that with fewest knobs changed comes first: a knob of which nothing is
     expected is better left alone."""
-    changed = np.array([_changed(roof.mode, forecast.reference) for roof in forecast.roofs])
+    changed = [
+        sum(getattr(r.mode, knob) != getattr(forecast.reference, knob) for knob in SETTINGS) for r in forecast.roofs
+    ]
     return [int(column) for column in np.lexsort((changed, values.round(3)))]
-
-
-def _changed(mode: Mode, reference: Mode) -> int:
-    return sum(getattr(mode, knob) != getattr(reference, knob) for knob in SETTINGS)
 
 
 def _candidate(forecast: Forecast, column: int) -> Candidate:
@@ -325,6 +311,10 @@ def tuned_plan(
         seed: Of a simulated device's noise.
     """
     row, reference = tuned.row, tuned.reference
+    predicted = None
+    if tuned.best is not None:
+        found = tuned.best.candidate
+        predicted = PlanFigures(found.seconds, found.energy_j / found.seconds, energy_j=found.energy_j)
     told = {
         "slowdown_share": tuned.allowed_share,
         "model_error_share": tuned.model_error_share,
@@ -354,14 +344,8 @@ def tuned_plan(
             minibatch_p95_s=None if late_s == seconds else late_s,
         ),
         search=SearchSummary(STRATEGY, tuned.measurements, seed),
-        predicted=None if tuned.best is None else _predicted(tuned.best),
+        predicted=predicted,
     )
-
-
-def _predicted(best: TriedMode) -> PlanFigures:
-    """Return the predicted figures of the chosen mode."""
-    foreseen = best.candidate
-    return PlanFigures(foreseen.seconds, foreseen.energy_j / foreseen.seconds, energy_j=foreseen.energy_j)
 
 
 def _data_warnings(tuned: Tuned) -> tuple[DataWarning, ...]:

@@ -8,14 +8,13 @@ The ranking of the measured points of a search: the answer, the points nearest t
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from edgetune.artifacts.header import DataWarning, Header
-from edgetune.artifacts.plan import KIND, VERSION, Configuration, HalfFigures, Plan, PlanFigures, SearchSummary
+from edgetune.artifacts.plan import Configuration, HalfFigures, Plan, PlanFigures, SearchSummary
 from edgetune.artifacts.problem import COLUMN_BUDGETS, Problem
-from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.repeats import energy_per_minibatch_j, mean_minibatch_s, tokens_per_j
 from edgetune.artifacts.trace import Trace
 from edgetune.errors import InfeasibleError, InputError
@@ -32,7 +31,6 @@ from edgetune.stages.search.problem import (
     pair_power_w,
     peak_latency_s,
 )
-from edgetune.stages.search.space import offered_space
 from edgetune.stages.search.strategy import PointResult
 from edgetune.units import format_si
 
@@ -47,38 +45,6 @@ def plan_of(header: Header, problem: Problem, best: JudgedPoint, search: SearchS
         measured=plan_figures(problem, best),
         search=search,
         predicted=believed if best.background is None and believed != PlanFigures() else None,
-    )
-
-
-def unmeasured_plan(
-    problem: Problem,
-    points: Iterable[Point],
-    *,
-    seed: int,
-    why: str,
-    inputs: Mapping[str, Any] | None = None,
-    conditions: Mapping[str, Any] | None = None,
-) -> Plan:
-    """Return the plan of the board's maximum mode, labelled as not measured, for a search without time to measure.
-
-    The mode is that with every knob highest, at the largest batch size in training, and the smallest in inference,
-    where a request then waits for no other.
-    """
-    space = offered_space(problem, points)
-    size_sign = -1 if space.points[0].task == "infer" else 1
-    top = max(space.points, key=lambda p: (sum(p.mode.knobs().values()), size_sign * p.batch_size))
-    data_warning = DataWarning(
-        "not-measured", f"{why}; nothing is known of its time and power: measure it before relying on it"
-    )
-    header = Header.new(KIND, VERSION, inputs=inputs, conditions=conditions, warnings=(data_warning,))
-    alone = Configuration(top.mode, batch_size=top.batch_size)
-    together = Configuration(top.mode, infer_batch_size=top.batch_size)
-    return Plan(
-        header,
-        problem,
-        alone if space.background is None else together,
-        PlanFigures(),
-        SearchSummary("auto", 0, seed),
     )
 
 

@@ -225,8 +225,11 @@ def start_strategy(space: Space, problem: Problem, settings: SearchSettings) -> 
             that ``good_enough`` needs.
     """
     kind = settings.kind or STRATEGIES.find(settings.strategy)
-    if settings.good_enough is not None:
-        _refuse_without_forecast(kind, problem)
+    adapted = problem.kind in PAIRS and not kind.learns_halves
+    if settings.good_enough is not None and (adapted or not issubclass(kind, GainForecast)):
+        able = [name for name in STRATEGIES if issubclass(STRATEGIES[name], GainForecast)]
+        message = f"--good-enough: {kind.name} does not say what more measurements would gain"
+        raise InputError(message, f"--strategy {' or '.join(able)}" if able else "leave it out")
     if space.named is not None and not kind.takes_names:
         raise InputError(
             f"{settings.strategy} needs knobs with an order, and {', '.join(space.named.labels[:4])} are only names of "
@@ -236,18 +239,10 @@ def start_strategy(space: Space, problem: Problem, settings: SearchSettings) -> 
     budgets = [budget.option for budget in asked_budgets(problem)]
     counted = [*budgets, *(["--objective tokens-per-joule"] if problem.objective == "tokens-per-joule" else [])]
     if counted and not kind.judges_columns:
-        able = ", ".join(name for name in STRATEGIES if STRATEGIES[name].judges_columns)
-        raise InputError(f"{settings.strategy} does not know {counted[0]}", f"--strategy {able}")
+        able = [name for name in STRATEGIES if STRATEGIES[name].judges_columns]
+        raise InputError(f"{settings.strategy} does not know {counted[0]}", f"--strategy {', '.join(able)}")
     strategy = kind(space, problem, seed=settings.seed, hints=replace(settings.hints, power_noise=settings.power_noise))
-    return BothHalves(strategy, space, problem) if problem.kind in PAIRS and not kind.learns_halves else strategy
-
-
-def _refuse_without_forecast(kind: type[Strategy], problem: Problem) -> None:
-    """Refuse a strategy that does not predict the gain of more measurements."""
-    if not issubclass(kind, GainForecast) or (problem.kind in PAIRS and not kind.learns_halves):
-        able = [name for name in STRATEGIES if issubclass(STRATEGIES[name], GainForecast)]
-        message = f"--good-enough: {kind.name} does not say what more measurements would gain"
-        raise InputError(message, f"--strategy {' or '.join(able)}" if able else "leave it out")
+    return BothHalves(strategy, space, problem) if adapted else strategy
 
 
 def run_search(

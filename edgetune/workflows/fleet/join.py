@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import os
 import re
 import shlex
 import signal
@@ -20,7 +19,7 @@ from typing import Any
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
 from edgetune.devices.guardian.lock import hold
-from edgetune.errors import DeviceError, ExitCode
+from edgetune.errors import DeviceError
 from edgetune.version import __version__
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.fleet.client import connect
@@ -192,38 +191,6 @@ async def _first(*awaited: Awaitable[Any]) -> None:
         task.cancel()
     for task in done:
         task.result()
-
-
-def unit(words: Sequence[str], tls: Path | None, description: str) -> str:
-    """Return a systemd unit that runs an edgetune command as this user, who is the caller under sudo too.
-
-    Args:
-        words: Of the command, which may name the folder of the certificate.
-        tls: That folder; ``None`` without TLS.
-        description: Of the unit.
-    """
-    given, left = iter(words), list[str]()
-    for word in given:
-        if word == "--tls":
-            next(given, None)
-        elif word != "--unit" and not word.startswith("--tls="):
-            left.append(word)
-    left += [] if tls is None else ["--tls", str(tls.absolute())]
-    return f"""[Unit]
-Description={description}
-Wants=network-online.target
-After=network-online.target
-
-[Service]
-User={os.geteuid()}
-ExecStart={shlex.join([sys.executable, "-m", "edgetune", *left])}
-Restart=on-failure
-RestartPreventExitStatus={int(ExitCode.USAGE)}
-RestartSec=10
-
-[Install]
-WantedBy=multi-user.target
-"""
 
 
 def boards(opts: FleetOptions) -> list[dict[str, Any]]:

@@ -16,7 +16,6 @@ Tls = Annotated[
         ("--tls",), "Where", "DIR",
     ),
 ]  # fmt: skip
-Unit = Annotated[bool, Option("Print a systemd unit that does this from the next start on.", ("--unit",), "Output")]
 
 
 @options_class
@@ -33,7 +32,6 @@ class StartOptions:
         int,
         Option("How many boards a mode may crash before it counts as failed.", metavar="N", least=0, most=100),
     ] = 0  # fmt: skip
-    unit: Unit = False
 
 
 @options_class
@@ -58,7 +56,6 @@ class JoinOptions:
     allow_code: Annotated[
         bool, Option("Also run Python files, commands and servers that the fleet's users send: code.")
     ] = False
-    unit: Unit = False
 
 
 @options_class

@@ -16,7 +16,6 @@ from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.artifacts.repeats import first_difference
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.profiling.boards import with_boards
-from edgetune.stages.profiling.estimate import SweepEstimate
 from edgetune.stages.profiling.sweep import SweepProgress
 from edgetune.stages.profiling.sweep_journal import grown, missing_points, points_sha256
 from edgetune.units import parse_share
@@ -42,24 +41,6 @@ _EVERY_S = 0.5
 """Shortest time between two reports of all boards."""
 _AGAIN_S = 600.0
 """How long a lost scheduler is waited for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """What a report names: the fleet as a device, or the network."""
-
-    name: str
-    simulated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class FleetRequest:
-    """A sweep over a fleet; see ``ProfileRequest``."""
-
-    device: Named
-    workload: Named
-    points: list[Point]
-    target: Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,23 +84,6 @@ def profile(opts: ProfileCommandOptions, reporter: Reporter) -> tuple[Profile, T
                 reporter.info(f"note: {error.message}; waiting for it")
                 patience_s = GONE_S  # its boards look for it, too
         raise DeviceError(f"the scheduler at {address.url} has not come back", f"start it again; {kept}")
-
-
-def plan_profile(opts: ProfileCommandOptions, reporter: Reporter) -> tuple[Any, list[Point], SweepEstimate | None]:
-    """Return the sweep, the points to measure, and their expected cost on all boards together."""
-    with connect(parse_address(opts.device), reporter.info) as fleet:
-        sweep = sweep_of(fleet, opts, asked_of(opts), reporter, estimate=True)
-        header = sweep.open()
-        request = _request(opts, sweep, header, reporter)
-        left = missing(request, sweep, header, fresh=opts.fresh)[1]
-        expected, boards = sweep.estimate, sum(not each.out for each in sweep.boards.values())
-        if expected is None or not left:
-            return request, left, None
-        share = (len(left) + 2 * opts.anchors * boards) / len(sweep.points)
-        once = expected.times(share)
-        duration_s = None if once.duration_s is None else once.duration_s / boards
-        basis = f"{once.basis}; {boards} board{'s' if boards > 1 else ''} at once"
-        return request, left, replace(once, points=len(left), duration_s=duration_s, basis=basis)
 
 
 def connected(address: FleetAddress, reporter: Reporter) -> Iterator[Fleet]:
@@ -184,14 +148,12 @@ def _weights(model: Path) -> list[tuple[str, Path]]:
     return [(each.relative_to(folder).as_posix(), each) for each in found]
 
 
-def sweep_of(
-    fleet: Fleet, opts: ProfileCommandOptions, asked: Asked, reporter: Reporter, *, estimate: bool = False
-) -> FleetSweep:
+def sweep_of(fleet: Fleet, opts: ProfileCommandOptions, asked: Asked, reporter: Reporter) -> FleetSweep:
     """Return the sweep of the options over a fleet."""
     options = profile_options(opts)
     return FleetSweep(
         fleet,
-        {**asked.request, **({"estimate": True} if estimate else {})},
+        asked.request,
         send=lambda board, sha256: fleet.send(board, sha256, asked.paths[sha256]),
         anchors=opts.anchors,
         rounds=options.interleave_repeats,
@@ -201,31 +163,22 @@ def sweep_of(
     )
 
 
-def missing(
-    request: FleetRequest, sweep: FleetSweep, header: Header, *, fresh: bool
-) -> tuple[Profile | None, list[Point]]:
+def missing(target: Target, sweep: FleetSweep, header: Header, *, fresh: bool) -> tuple[Profile | None, list[Point]]:
     """Return the table in the file, and the points that it lacks.
 
     Raises:
         InputError: the file has other content.
     """
-    table = None if fresh else request.target.earlier(read_profile, "profile")
+    table = None if fresh else target.earlier(read_profile, "profile")
     if table is None:
-        return None, request.points
+        return None, sweep.points
     if table.header.inputs.get("request", {}).get("sha256") != sweep.identity:
         differs = first_difference(table.header, header) or "it was measured in another way"
         hint = "it is kept; name another file with -o"
-        raise InputError(f"{request.target.path} exists and holds another profile: {differs}", hint)
+        raise InputError(f"{target.path} exists and holds another profile: {differs}", hint)
     failed = {row.point for row in unfinished(table)}
-    left = list(dict.fromkeys([*missing_points(table, request.points), *(p for p in request.points if p in failed)]))
+    left = list(dict.fromkeys([*missing_points(table, sweep.points), *(p for p in sweep.points if p in failed)]))
     return replace(table, rows=tuple(row for row in table.rows if row.point not in failed)), left
-
-
-def _request(opts: ProfileCommandOptions, sweep: FleetSweep, header: Header, reporter: Reporter) -> FleetRequest:
-    first = sweep.points[0]
-    target = choose_target(opts.output, f"{first.workload}-{first.task}-fleet.parquet", resumes=True,
-                           stdout=reporter.stdout)  # fmt: skip
-    return FleetRequest(Named(opts.device, header.simulated), Named(first.workload), sweep.points, target)
 
 
 def _measure(
@@ -233,10 +186,11 @@ def _measure(
 ) -> tuple[Profile, Target]:
     sweep = sweep_of(fleet, opts, asked, reporter)
     header = sweep.open(patience_s)
-    request = _request(opts, sweep, header, reporter)
-    target, label = request.target, SimulationLabel(header.simulated, reporter)
+    default = f"{sweep.points[0].workload}-{sweep.points[0].task}-fleet.parquet"
+    target = choose_target(opts.output, default, resumes=True, stdout=reporter.stdout)
+    label = SimulationLabel(header.simulated, reporter)
     target.check("profile")
-    before, left = missing(request, sweep, header, fresh=opts.fresh)
+    before, left = missing(target, sweep, header, fresh=opts.fresh)
     if before is not None and not left:
         label.announce()
         reporter.info(f"{target.path} has these points already; --fresh measures them again")
@@ -247,7 +201,7 @@ def _measure(
     with reporter.sweep(label) as on_progress, _stopping(sweep):
         sweep.on_done = _Progress(on_progress, len(left) * sweep.rounds).report
         tables = sweep.run(left)
-    table = whole(tables, {"sha256": sweep.identity, "points_sha256": points_sha256(request.points)})
+    table = whole(tables, {"sha256": sweep.identity, "points_sha256": points_sha256(sweep.points)})
     table = table if before is None else grown(before, table)
     once = {attempt_of(row): row for row in table.rows}
     table = replace(table, rows=tuple(once.values()))  # a journal gives what the file has from earlier, too

@@ -19,7 +19,6 @@ from edgetune.artifacts.profile import KIND, VERSION, Point, Profile, ProfileRow
 from edgetune.artifacts.repeats import first_difference, merged
 from edgetune.errors import DeviceError, InputError, PartialError
 from edgetune.stages.profiling.boards import BoardFactors, choose_anchors, compare_boards
-from edgetune.stages.profiling.estimate import SweepEstimate
 from edgetune.stages.profiling.queue import Visit, anchor_visits, visits
 from edgetune.workflows.fleet.client import (
     TRIES,
@@ -72,7 +71,6 @@ class FleetSweep:
     points: list[Point] = field(default_factory=list)
     header: Header | None = None
     identity: str = ""
-    estimate: SweepEstimate | None = None
     tables: list[Profile] = field(default_factory=list)
     done: dict[Visit, set[str]] = field(default_factory=dict)
     rows: dict[Visit, ProfileRow] = field(default_factory=dict)
@@ -284,7 +282,6 @@ class FleetSweep:
         if self.header is None:
             self.header, self.identity = header, value["identity"]
             self.points = [to_point(each) for each in value["points"]]
-            self.estimate = SweepEstimate(**value["estimate"]) if value["estimate"] else None
             return
         differs = first_difference(self.header, header)
         if differs is None and value["identity"] == self.identity:

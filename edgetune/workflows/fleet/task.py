@@ -28,7 +28,6 @@ from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError
 from edgetune.processes.messages import die_with
 from edgetune.processes.user_folders import user_folder
 from edgetune.stages.profiling.boards import measured_by
-from edgetune.stages.profiling.estimate import estimate
 from edgetune.stages.profiling.journal import discard_journal, open_journal
 from edgetune.stages.profiling.queue import Visit
 from edgetune.stages.profiling.sweep import request_header, sweep
@@ -109,18 +108,16 @@ def _alone(board: Board) -> Iterator[None]:
 
 
 def _describe(board: Board, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the points that the options select here, the conditions, and on request the cost; or the absent files."""
+    """Return the points that the options select here and the conditions; or the absent files."""
     if absent := [sha256 for _, sha256 in request["files"].values() if not _stored(sha256)]:
         return {"absent": absent}
     asked = _asked(board, request)
     device, workload, points, options = asked.device, asked.workload, asked.points, asked.options
-    cost = estimate(device, workload, points, options, run_code=False) if request.get("estimate") else None
     identity = identify(device, workload, points[0].task, options)
     return {
         "points": [plain_point(point) for point in points],
         "header": plain(request_header(device, workload, options)),
         "identity": identity_sha256(identity),
-        "estimate": plain(cost),
     }
 
 
@@ -169,24 +166,11 @@ def _store(_: Board, request: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _peaks(board: Board, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Measure the peaks of this board."""
-    from edgetune.workflows.roofline.options import RooflineOptions
-    from edgetune.workflows.roofline.peaks import measured_peaks
-    from edgetune.workflows.roofline.request import request_of as roofline_request
-
-    opts = RooflineOptions(**request["options"], device=board.device, root=board.root)
-    asked = roofline_request(opts, Reporter())
-    found = measured_peaks(asked.device, asked.modes, asked.kernel_precisions, quick=opts.quick, reporter=Reporter())
-    return {"roofline": base64.b64encode(found.to_bytes()).decode()}
-
-
 REQUESTS: Mapping[str, Callable[[Board, Mapping[str, Any]], dict[str, Any]]] = {
     "describe": _describe,
     "measure": _measure,
     "discard": _discard,
     "store": _store,
-    "peaks": _peaks,
 }
 """All that a board can be asked for."""
 

@@ -1,31 +1,18 @@
-"""An evaluation of strategies in a report: a row of figures per strategy.
-
-The figures of an artifact in a report.
-"""
+"""An evaluation of strategies in a report: a row of figures per strategy."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from edgetune.artifacts.artifact import Artifact
 from edgetune.plotting.page import SectionWriter
 from edgetune.stages.search.evaluation.results import Merit, excess_named, merits, solvable_problems
 from edgetune.units import format_duration, format_si
-from edgetune.workflows.figures import choose_view, views_of
 
 if TYPE_CHECKING:
     from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
-
-
-def draw_views(artifact: Artifact, out: SectionWriter) -> None:
-    """Draw every figure that the kind of an artifact has."""
-    kind = artifact.header.kind
-    for view in views_of(kind):
-        out.figure(partial(choose_view(kind, view), artifact), f"{kind.replace('_', ' ')}: {view}")
 
 
 def evaluation_section(evaluation: Evaluation, out: SectionWriter, by: str = "workload") -> None:
@@ -46,7 +33,6 @@ def evaluation_section(evaluation: Evaluation, out: SectionWriter, by: str = "wo
     out.table(columns, [_cells(names, merit, timed, evaluation.header.conditions) for names, merit in _rows(runs, by)])
     if flatters(evaluation):
         out.note(FLATTERS)
-    draw_views(evaluation, out)
 
 
 def answer(evaluation: Evaluation, by: str = "strategy") -> dict[str, Any]:

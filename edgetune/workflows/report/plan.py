@@ -23,12 +23,11 @@ from edgetune.errors import EdgetuneError
 from edgetune.plotting.page import SectionWriter, Table
 from edgetune.stages.search.answer import RankedPoint, rank_points
 from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
-from edgetune.stages.search.figures.front import front_figure
+from edgetune.stages.search.figures.front import front_figure, trace_figure
 from edgetune.stages.search.problem import objective_of
 from edgetune.units import format_bytes, format_si
 from edgetune.workflows.cells import cell, rows_of, si_cell
 from edgetune.workflows.report.comparison import column_name, settings_cells, write_common
-from edgetune.workflows.report.evaluation import draw_views
 from edgetune.workflows.search.problem_options import describe_gain, describe_plan
 from edgetune.workflows.search.strategy_choice import EXHAUSTIVE
 
@@ -71,7 +70,8 @@ def trace_section(trace: Trace, out: SectionWriter) -> None:
     """Write the steps of a search, below the values that all of them share, and draw every figure."""
     write_steps(trace, out)
     if trace.rows:
-        draw_views(trace, out)
+        out.figure(partial(trace_figure, trace), "trace: steps")
+        out.figure(partial(front_figure, trace), "trace: front")
 
 
 def write_steps(trace: Trace, out: SectionWriter, title: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The roofline of a device in a report: peaks and energy of every mode and precision, and their figures.
+"""The roofline of a device in a report: peaks and energy of every mode and precision, and their figure.
 
 A table of training runs in a report: epochs to an accuracy by batch size.
 
@@ -11,17 +11,19 @@ An operator table in a report: the ledger of operators, the totals, and the rows
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.document import Document
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.roofline import Roof, Roofline
 from edgetune.plotting.page import SectionWriter
-from edgetune.stages.roofline.balance import sentences, statements
-from edgetune.stages.roofline.figures import write_rooflines
+from edgetune.stages.roofline.balance import EnergyBalance, balance, sentences, statements
+from edgetune.stages.roofline.clocks import correlations
+from edgetune.stages.roofline.figures.roofs import roof_figure
 from edgetune.units import format_bytes, format_duration, format_si
-from edgetune.workflows.cells import cell, si_cell
+from edgetune.workflows.cells import cell, rows_of, si_cell
 
 if TYPE_CHECKING:
     from edgetune.artifacts.convergence import Convergence, ConvergenceRow
@@ -30,47 +32,72 @@ if TYPE_CHECKING:
 
 
 def roofline_section(roofline: Roofline, out: SectionWriter) -> None:
-    """Write the roofs of a device, below a line on the measurements; energy columns only if known."""
+    """Write the roofs of a device below a line on the measurements, their energy, and what holds in all modes."""
     roofs = roofline.roofs
     varying = [knob for knob in KNOBS if len({getattr(roof.mode, knob) for roof in roofs}) > 1]
     fixed = Mode.of({knob: value for knob, value in roofs[0].mode.knobs().items() if knob not in varying})
     modes = len({run.mode for run in roofline.runs})
     kernels = f"{len(roofline.runs)} kernels measured at {modes} mode{'' if modes == 1 else 's'}"
     out.note(", ".join([roofline.device, *([str(fixed)] if fixed.knobs() else []), kernels]))
-    columns = [*(f"{knob}>" for knob in varying), "precision", "peak>", "memory>", "FLOP/byte>"]
-    if with_energy := any(roof.flop_j is not None for roof in roofs):
-        columns += ["static>", "pJ/FLOP>", "pJ/byte>", "residual>"]
-    rows = [
-        [
-            *(cell(getattr(roof.mode, knob), "g") for knob in varying),
-            *(roof.precision, si_cell(roof.flops_per_s, "FLOP/s"), si_cell(roof.bytes_per_s, "B/s")),
-            f"{roof.flops_per_s / roof.bytes_per_s:.4g}",
-            *(_energy_cells(roof) if with_energy else ()),
-            "measured" if roof.measured else "inferred",
-        ]
-        for roof in roofs
-    ]
-    out.table([*columns, "from"], rows, keys=range(len(rows)))
-    write_rooflines(
-        out, roofs, device=roofline.device, simulated=roofline.header.simulated, notes=_statements(roofline)
-    )
+    named: dict[str, Callable[[Roof], object]] = {
+        **{f"{knob}>": lambda roof, knob=knob: cell(getattr(roof.mode, knob), "g") for knob in varying},  # type: ignore[misc]
+        "precision": lambda roof: roof.precision,
+    }
+    peaks: dict[str, Callable[[Roof], object]] = {
+        "computing>": lambda roof: si_cell(roof.flops_per_s, "FLOP/s"),
+        "memory>": lambda roof: si_cell(roof.bytes_per_s, "B/s"),
+        "balance>": lambda roof: f"{roof.flops_per_s / roof.bytes_per_s:.4g} FLOP/byte",
+        "from": lambda roof: "measured" if roof.measured else "inferred",
+    }
+    out.table(*rows_of({**named, **peaks}, roofs), keys=range(len(roofs)))
+    if any(roof.flop_j is not None for roof in roofs):
+        out.note("energy beyond static power, balance with it and without, most GFLOP per joule")
+        out.table(*rows_of({**named, **_ENERGIES}, roofs))
+    for precision in dict.fromkeys(roof.precision for roof in roofs):
+        _write_laws([roof for roof in roofs if roof.precision == precision], out)
+    draw = partial(roof_figure, roofs, device=roofline.device, simulated=roofline.header.simulated)
+    out.figure(draw, "rooflines of the device")
 
 
-def _energy_cells(roof: Roof) -> tuple[str | None, ...]:
-    def picojoules(value_j: float | None, error_j: float | None) -> str | None:
-        within = "" if error_j is None else f" +-{1e12 * error_j:.2g}"
-        return None if value_j is None else f"{1e12 * value_j:.4g}{within}"
+_ENERGIES: dict[str, Callable[[Roof], object]] = {
+    "static>": lambda roof: si_cell(roof.static_w, "W"),
+    "pJ/FLOP>": lambda roof: _picojoules(roof.flop_j, roof.flop_j_error),
+    "pJ/byte>": lambda roof: _picojoules(roof.byte_j, roof.byte_j_error),
+    "residual>": lambda roof: cell(roof.residual_share, ".1%"),
+    "balance>": lambda roof: _balanced(balance(roof).energy),
+    "without>": lambda roof: _balanced(balance(roof).dynamic),
+    "GFLOP/J>": lambda roof: _balanced(balance(roof).energy, peak=True),
+}
+"""Columns on the energy of a roof."""
 
-    residual = cell(roof.residual_share, ".1%")
-    constants = picojoules(roof.flop_j, roof.flop_j_error), picojoules(roof.byte_j, roof.byte_j_error)
-    return si_cell(roof.static_w, "W"), *constants, residual
+
+def _picojoules(value_j: float | None, error_j: float | None) -> str | None:
+    within = "" if error_j is None or not value_j else f" +-{error_j / value_j:.0%}"
+    return None if value_j is None else f"{1e12 * value_j:.4g}{within}"
 
 
-def _statements(roofline: Roofline) -> list[str]:
-    """Return what holds in all measured modes, for each precision."""
-    precisions = dict.fromkeys(roof.precision for roof in roofline.roofs)
-    found = (statements([roof for roof in roofline.roofs if roof.precision == each]) for each in precisions)
-    return [f"{each.precision}: {sentence}" for each in found if each is not None for sentence in sentences(each)]
+def _balanced(found: EnergyBalance | None, *, peak: bool = False) -> str | None:
+    value = None if found is None else found.peak_flops_per_j if peak else found.flop_per_byte
+    return None if value is None else f"{value / 1e9:.4g}" if peak else f"{value:.4g}"
+
+
+def _write_laws(roofs: Sequence[Roof], out: SectionWriter) -> None:
+    """Write what holds in all modes of a precision, and how its peaks change with each knob, if there are several."""
+    holds = statements(roofs) if len(roofs) > 1 else None
+    for sentence in () if holds is None else sentences(holds):
+        out.note(f"{roofs[0].precision}: {sentence}")
+    rows: dict[str, dict[str, str | None]] = {}
+    for one in correlations(roofs):
+        values = [getattr(roof, one.peak) for roof in roofs]
+        moves = one.pearson is not None and min(values) < _STILL * max(values)
+        rows.setdefault(one.knob, {})[one.peak] = f"{one.pearson:+.2f}" if moves else None
+    if rows:
+        out.note(f"correlation of the peaks in {roofs[0].precision} with each knob, 1 for a straight line upwards")
+        out.table(("knob", "computing>", "memory>"), [(knob, *peaks.values()) for knob, peaks in rows.items()])
+
+
+_STILL = 0.95
+"""A peak that stays above this share of its highest value counts as constant: it has no correlation."""
 
 
 def convergence_section(table: Convergence, out: SectionWriter) -> None:

@@ -138,12 +138,6 @@ def rows_of_server(source: str) -> tuple[ProfileRow, ...]:
     return tuple(row for row in rows if row.status == "ok" and row.prompt_tokens and row.tokens_per_s)
 
 
-def contexts_of(rows: Sequence[ProfileRow]) -> str | None:
-    """Return the lengths of the prompts as ``--context`` writes them; ``None`` without rows."""
-    lengths = dict.fromkeys(round(row.prompt_tokens or 0) for row in rows)
-    return ",".join(map(str, lengths)) or None
-
-
 def pass_measured(rows: Sequence[ProfileRow], table: OpsTable, mode: Mode) -> ProfileRow | None:
     """Return the row of a pass, its time as that of a minibatch, without power; ``None`` if it was not measured."""
     point = operating_point(table)
@@ -200,7 +194,8 @@ def dimensions_asked(opts: RooflineOptions) -> tuple[dict[str, int], ...]:
         return ({},)
     dimensions = parse_dimensions(opts.dim)
     answers = () if opts.profile is None or not opts.model.startswith(PREFIX) else rows_of_server(opts.profile)
-    points = operating_points(workload_of(opts), dimensions, opts.phase, opts.context or contexts_of(answers))
+    prompts = dict.fromkeys(str(round(row.prompt_tokens or 0)) for row in answers)
+    points = operating_points(workload_of(opts), dimensions, opts.phase, opts.context or ",".join(prompts) or None)
     single = {"--tune": opts.tune, "--profile": opts.profile}
     option = next((name for name, value in single.items() if value is not None), None)
     if len(points) > 1 and option is not None and not answers:

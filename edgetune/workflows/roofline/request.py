@@ -13,12 +13,11 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable, ledger
 from edgetune.choices import choose
 from edgetune.devices.capabilities import Absent
-from edgetune.devices.device import Device, LiveSource
+from edgetune.devices.device import Device
 from edgetune.errors import InputError
 from edgetune.plotting.page import require_drawing
 from edgetune.stages.roofline.clocks import HOST_KNOBS
 from edgetune.stages.roofline.measure import LONGEST_RUN_S, REPETITIONS, buffer_limits_on, longest_idle_s, plan_kernels
-from edgetune.stages.roofline.next_clocks import next_modes
 from edgetune.stages.roofline.placement import beneath, operating_point, require_work
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.output import Target, check_outputs, choose_target
@@ -68,8 +67,15 @@ class Request:
 
     @property
     def kernel_precisions(self) -> list[str]:
-        """The precisions to measure peaks in."""
-        return _kernel_precisions(self.device, self.tables)
+        """The precisions to measure peaks in: those of the roofs and those of operators."""
+        found = dict.fromkeys(self.tables)
+        covered = {beneath(each) for each in found}
+        for table in (table for of_network in self.tables.values() for table in of_network):
+            for each in map(beneath, table.precisions[1:]):
+                if each not in covered:
+                    covered.add(each)
+                    found[kernel_precision(self.device, each)] = None
+        return list(found)
 
     @property
     def tuned(self) -> tuple[str, OpsTable]:
@@ -91,7 +97,8 @@ def request_of(opts: RooflineOptions, reporter: Reporter) -> Request:
         InputError: The network, the modes, the precisions or the figure are invalid.
         DeviceError: The device is absent.
     """
-    precisions = () if opts.precision is None else parse_precisions(opts.precision)
+    words = () if opts.precision is None else opts.precision.split(",")
+    precisions = tuple(dict.fromkeys(choose(word.strip(), PRECISIONS, what="precision") for word in words))
     opts = _settled(opts, reporter)
     target = _check_words(opts, precisions)
     device = open_named(opts.device or "auto", opts.root, seed=opts.seed)
@@ -134,18 +141,6 @@ def _tables_by_roof(
     return {kernel_precision(device, beneath(tables[0].precision) if tables else "fp32"): tables}
 
 
-def _kernel_precisions(device: Device, tables: Mapping[str, Sequence[OpsTable]]) -> list[str]:
-    """Return the precisions to measure peaks in: those of the roofs and those of operators."""
-    found = dict.fromkeys(tables)
-    covered = {beneath(each) for each in found}
-    for table in (table for of_network in tables.values() for table in of_network):
-        for each in map(beneath, table.precisions[1:]):
-            if each not in covered:
-                covered.add(each)
-                found[kernel_precision(device, each)] = None
-    return list(found)
-
-
 def highest_first(modes: Sequence[Mode]) -> tuple[Mode, ...]:
     """Return modes from the highest to the lowest: by the sum of their knobs, each as a share of its highest value.
 
@@ -162,15 +157,6 @@ def highest_first(modes: Sequence[Mode]) -> tuple[Mode, ...]:
         return sum(shares.values()) - of_host, of_host
 
     return tuple(sorted(modes, key=height, reverse=True))
-
-
-def parse_precisions(text: str) -> tuple[str, ...]:
-    """Return the precisions in ``fp32,fp16``, in that order, each once.
-
-    Raises:
-        InputError: a precision is unknown.
-    """
-    return tuple(dict.fromkeys(choose(word.strip(), PRECISIONS, what="precision") for word in text.split(",")))
 
 
 def _check_words(opts: RooflineOptions, precisions: Sequence[str]) -> Target | None:
@@ -207,17 +193,6 @@ def _check_tune(opts: RooflineOptions) -> None:
         raise InputError(f"--tune is for one batch size, and {len(sizes_of(opts))} are asked", "tune for each in turn")
 
 
-def check_device(request: Request) -> None:
-    """Check before a measurement that this device supports the request."""
-    opts, device = request.opts, request.device
-    first = next(iter(request.tables.values()))
-    if opts.layers and first and opts.precision not in (None, "fp32") and isinstance(device.source, LiveSource):
-        raise InputError(
-            f"--layers of {first[0].precision} are for simulated devices; a real one runs the network as it is",
-            "leave out --layers, or --precision",
-        )
-
-
 def network_tables(opts: RooflineOptions, precision: str | None, *, eager: bool = False) -> tuple[OpsTable, ...]:
     """Return the operator table of the network at each batch size, and for a language model in each pass.
 
@@ -252,39 +227,28 @@ class RooflineEstimate:
 
     Args:
         device: Name of the device.
-        kernels: References of the kernels; empty if peaks are read from a file.
         precisions: Precisions of the kernels.
+        kernels: References of the kernels; empty if peaks are read from a file.
         modes: Number of modes in which peaks are measured.
-        at_most_s: Maximum duration of the kernels, s.
-        tuned: Number of modes that ``--tune`` chooses from; 0 without it.
+        kernels_at_most_s: Maximum duration of the kernels, s.
+        tuned_modes: Number of modes that ``--tune`` chooses from; ``None`` without it.
         network_modes: Number of modes in which the network is placed; ``None`` if it does not run.
-        next_clock_modes: Number of further modes in which it runs with the next clocks.
     """
 
     device: str
-    kernels: tuple[str, ...]
     precisions: tuple[str, ...]
+    kernels: tuple[str, ...]
     modes: int
-    at_most_s: float
-    tuned: int = 0
+    kernels_at_most_s: float
+    tuned_modes: int | None = None
     network_modes: int | None = None
-    next_clock_modes: int | None = None
 
 
 def estimate(
-    opts: RooflineOptions, device: Device, modes: Sequence[Mode], precisions: Sequence[str], *, tuned: int = 0,
-    runs: tuple[int | None, int | None] = (None, None),
+    opts: RooflineOptions, device: Device, modes: Sequence[Mode], precisions: Sequence[str], *,
+    tuned_modes: int | None = None, network_modes: int | None = None,
 ) -> RooflineEstimate:  # fmt: skip
-    """Return the planned measurements.
-
-    Args:
-        opts: The options.
-        device: The device that runs kernels.
-        modes: The modes in which peaks are measured.
-        precisions: Precisions of the kernels.
-        tuned: Modes that ``--tune`` chooses from.
-        runs: See ``runs_planned``.
-    """
+    """Return the planned measurements; arguments as in ``RooflineEstimate``, ``modes`` those of the peaks."""
     limits = buffer_limits_on(device)
     kernels = [] if opts.peaks else plan_kernels(
         limits.memory_bytes, precisions, cache_bytes=limits.cache_bytes, quick=opts.quick
@@ -294,25 +258,7 @@ def estimate(
     at_rest_s = 0.0 if isinstance(device.power, Absent) else longest_idle_s(device.power)
     at_most_s = points * REPETITIONS * LONGEST_RUN_S + at_rest_s * len(modes) if kernels else 0.0
     names = tuple(kernel.reference for kernel in kernels)
-    return RooflineEstimate(device.name, names, tuple(precisions), len(modes), at_most_s, tuned, *runs)
-
-
-def runs_planned(
-    opts: RooflineOptions, placed: Sequence[Mode], peaks_in: Sequence[Mode]
-) -> tuple[int | None, int | None]:
-    """Return the number of modes in which the network is placed, and of others in which it runs with the next clocks.
-
-    Args:
-        opts: The options.
-        placed: The modes in which it is placed, the highest first.
-        peaks_in: The modes with peaks, which include its next clocks.
-
-    Returns:
-        ``None`` twice if it does not run.
-    """
-    if opts.model is None or opts.no_measure or opts.profile is not None:
-        return None, None
-    return len(placed), sum(mode not in placed for _, mode in next_modes(placed[0], peaks_in))
+    return RooflineEstimate(device.name, tuple(precisions), names, len(modes), at_most_s, tuned_modes, network_modes)
 
 
 def ops(opts: OpsOptions, reporter: Reporter) -> OpsTable:
@@ -335,20 +281,15 @@ def ops(opts: OpsOptions, reporter: Reporter) -> OpsTable:
         workload, task, size, precision=width, dimensions=dimensions, fused=opts.fused, eager=opts.eager,
         feed=Feed(inputs),
     )  # fmt: skip
-    if opts.strict:
-        _require_known(table)
+    unmodelled = next(entry for entry in ledger(table) if entry.ledger == "unmodelled")
+    if opts.strict and unmodelled.nodes:
+        raise InputError(
+            f"{table.workload} has {unmodelled.nodes} nodes without a known cost: {', '.join(unmodelled.ops)}",
+            "leave out --strict to see the costs of the others",
+        )
     if batch is not None:
         reporter.info(batch)
     if opts.output is not None:
         target.write(table)
         target.report(reporter)
     return table
-
-
-def _require_known(table: OpsTable) -> None:
-    unmodelled = next(entry for entry in ledger(table) if entry.ledger == "unmodelled")
-    if unmodelled.nodes:
-        raise InputError(
-            f"{table.workload} has {unmodelled.nodes} nodes without a known cost: {', '.join(unmodelled.ops)}",
-            "leave out --strict to see the costs of the others",
-        )

@@ -3,21 +3,23 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.layers import Layers
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.repeats import mean_minibatch_s
 from edgetune.artifacts.roofline import Roof, Roofline
-from edgetune.devices.device import Device
-from edgetune.errors import EdgetuneError
+from edgetune.devices.device import Device, LiveSource
+from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.profiling.supervisor import layer_times
 from edgetune.stages.roofline.layers import join
-from edgetune.stages.roofline.placement import Placement, place
+from edgetune.stages.roofline.placement import NOTABLY, Placement, place
 from edgetune.workflows.device_option import read_peaks, warn_of_contention, warn_of_load
 from edgetune.workflows.output import Target
 from edgetune.workflows.reporting import Reporter, SimulationLabel, reporting_saved
-from edgetune.workflows.roofline.network import Placed, measured, measuring, next_changes, precision_to_run, tabled
+from edgetune.workflows.roofline.network import Placed, measured, measuring, precision_to_run, tabled
 from edgetune.workflows.roofline.option_values import (
     memory_known,
     pass_measured,
@@ -30,19 +32,15 @@ from edgetune.workflows.roofline.peaks import (
     choose_roof,
     measured_peaks,
     roofs_beside,
-    without_beaten,
 )
 from edgetune.workflows.roofline.request import (
     Request,
     RooflineEstimate,
-    check_device,
     estimate,
-    highest_first,
     network_tables,
     request_of,
-    runs_planned,
 )
-from edgetune.workflows.roofline.tune import TunedNetwork, tune_network, tuning_modes
+from edgetune.workflows.roofline.tune import tune_network, tuning_modes
 
 
 def roofline(opts: RooflineOptions, reporter: Reporter) -> tuple[list[Placed], Target | None]:
@@ -63,12 +61,27 @@ def roofline(opts: RooflineOptions, reporter: Reporter) -> tuple[list[Placed], T
             peaks.append(measured_peaks(device, modes, request.kernel_precisions, quick=opts.quick, reporter=reporter))
         found = _all_placed(request, peaks[0], reporter)
         if known is None and opts.profile is None:
-            found = without_beaten(device, found, quick=opts.quick, reporter=reporter)
+            found = _warned(found)
     return found, request.target
 
 
-def tune(opts: RooflineOptions, reporter: Reporter) -> TunedNetwork:
-    """Return the plan of least energy within the slowdown of ``--tune``.
+def _warned(found: list[Placed]) -> list[Placed]:
+    """Return the results with a warning in the roofline if the network is notably faster than its roof."""
+    placements = [placement for one in found for each in one.everywhere for placement in each.placements]
+    excess = max((each.layers_s / each.measured_s for each in placements if each.measured_s), default=0.0)
+    if excess <= NOTABLY:
+        return found
+    advice = (
+        f"{placements[0].workload} is faster than its roof: its data stay in caches, its layers are fused, or the "
+        "machine was busy while the peaks were measured; measure them again, or do not read its distance to the roof"
+    )
+    warning, known = DataWarning("peaks-beaten", advice, {"times_the_roof": excess}), found[0].roofline
+    header = replace(known.header, warnings=(*known.header.warnings, warning))
+    return [replace(one, roofline=replace(known, header=header)) for one in found]
+
+
+def tune(opts: RooflineOptions, reporter: Reporter) -> tuple[Plan, str]:
+    """Return the plan of least energy within the slowdown of ``--tune``, and a sentence on its savings.
 
     Raises:
         InputError, DeviceError: See ``request_of`` and ``tune_network``.
@@ -89,21 +102,24 @@ def plan_roofline(opts: RooflineOptions, reporter: Reporter) -> RooflineEstimate
     if opts.tune is not None:
         precision, table = request.tuned
         peaks_in, count = tuning_modes(opts, device, table, precision, reporter)
-        return estimate(opts, device, peaks_in, [precision], tuned=count)
-    modes, known = request.modes, _known_peaks(request)
-    peaks_in = modes if known is None else [roof.mode for roof in known.roofs]
-    if opts.modes and len(modes) * len(request.tables) <= MOST_PLACED:
-        placed = modes
-    else:
-        placed = highest_first(modes if opts.modes else peaks_in)[:1]
-    return estimate(opts, device, modes, request.kernel_precisions, runs=runs_planned(opts, placed, peaks_in))
+        return estimate(opts, device, peaks_in, [precision], tuned_modes=count)
+    _known_peaks(request)
+    modes, placed = request.modes, None
+    if opts.model is not None and not (opts.no_measure or opts.profile):
+        placed = len(modes) if opts.modes and len(modes) * len(request.tables) <= MOST_PLACED else 1
+    return estimate(opts, device, modes, request.kernel_precisions, network_modes=placed)
 
 
 def _known_peaks(request: Request) -> Roofline | None:
     """Check that the device can run the request, and return the roofline of ``--peaks``."""
     opts = request.opts
     known = None if opts.peaks is None else read_peaks(opts.peaks, request.device.name, force=opts.force)
-    check_device(request)
+    first = next(iter(request.tables.values()))
+    if opts.layers and first and opts.precision not in (None, "fp32") and isinstance(request.device.source, LiveSource):
+        raise InputError(
+            f"--layers of {first[0].precision} are for simulated devices; a real one runs the network as it is",
+            "leave out --layers, or --precision",
+        )
     return known
 
 
@@ -136,7 +152,9 @@ def _all_placed(request: Request, roofline: Roofline, reporter: Reporter) -> lis
     for precision, of_network in tables.items():
         highest = modes[0] if opts.modes else None
         roof = choose_roof(roofline, precision, highest, like=found[0].roof if found else None)
-        roofs = _roofs_of(roofline, precision, others, infer=opts.peaks is not None)
+        known = [(roof.mode, roof.precision) for roof in roofline.roofs]
+        placed_in = [mode for mode in others if opts.peaks is not None or (mode, precision) in known]
+        roofs = [choose_roof(roofline, precision, mode) for mode in placed_in]
         here, *elsewhere = (
             _beneath(device, opts, roofline, each, of_network=of_network, reporter=reporter) for each in (roof, *roofs)
         )
@@ -145,8 +163,7 @@ def _all_placed(request: Request, roofline: Roofline, reporter: Reporter) -> lis
             with reporter.bar(f"measuring {of_network[0].workload}", 2) as advance:
                 told = (lambda words: advance(1, words)) if advance is not None else (lambda _: None)
                 layers = _layers(device, opts, of_network[0], roof, told)
-        here = replace(here, layers=layers, elsewhere=tuple(elsewhere))
-        found.append(replace(here, changes=next_changes(device, opts, here, reporter)))
+        found.append(replace(here, layers=layers, elsewhere=tuple(elsewhere)))
     SimulationLabel(roofline.header.simulated or device.simulated, reporter).announce()
     return found
 
@@ -160,13 +177,6 @@ def _other_modes(opts: RooflineOptions, modes: Sequence[Mode], precisions: int, 
         reporter.info(f"note: {opts.model} is placed in the highest mode alone: {many} make over {MOST_PLACED} roofs")
         return ()
     return modes[1:]
-
-
-def _roofs_of(roofline: Roofline, precision: str, modes: Sequence[Mode], *, infer: bool) -> list[Roof]:
-    """Return the roofs of modes: with ``infer`` all, otherwise only the measured ones."""
-    if infer:
-        return [choose_roof(roofline, precision, mode) for mode in modes]
-    return [roof for mode in modes for roof in roofline.roofs if (roof.mode, roof.precision) == (mode, precision)]
 
 
 def _beneath(

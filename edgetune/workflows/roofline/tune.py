@@ -1,7 +1,6 @@
 """Finds the mode of least energy within a slowdown: predicts every mode from peaks and measures the best few."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
@@ -118,14 +117,6 @@ def candidates(device: Device, table: OpsTable, text: str | None) -> Sequence[Mo
 _START = "peaks kept in a file (edgetune roofline -o FILE) spare most of the time: --peaks FILE"
 
 
-@dataclass(frozen=True, slots=True)
-class TunedNetwork:
-    """A plan, and one sentence on its savings."""
-
-    plan: Plan
-    summary: str
-
-
 def tuning_modes(
     opts: RooflineOptions, device: Device, table: OpsTable, precision: str, reporter: Reporter
 ) -> tuple[Sequence[Mode], int]:
@@ -143,8 +134,8 @@ def tuning_modes(
 
 def tune_network(
     opts: RooflineOptions, device: Device, table: OpsTable, precision: str, reporter: Reporter
-) -> TunedNetwork:
-    """Measure or read peaks, predict every mode, measure the best few and return the plan.
+) -> tuple[Plan, str]:
+    """Measure or read peaks, predict every mode, measure the best few; return the plan and a sentence on its savings.
 
     Raises:
         InputError: The slowdown is invalid, the device has no modes or no power, or all measurements failed.
@@ -184,7 +175,7 @@ def tune_network(
     plan = tuned_plan(tuned, inputs=inputs, conditions=conditions, warnings=data_warnings, seed=opts.seed)
     saving, slower = tuned.saving_share, tuned.slowdown_share
     count = f"{tuned.measurements} {'points of the table' if is_table(device) else 'measurements'}"
-    return TunedNetwork(plan, f"saves {saving:.1%} of the energy at {slower:.1%} slowdown, as measured; {count}")
+    return plan, (f"saves {saving:.1%} of the energy at {slower:.1%} slowdown, as measured; {count}")
 
 
 def _figures(row: ProfileRow) -> str:

@@ -50,8 +50,6 @@ class Candidates:
         recovered: Returns a sentence for each setting restored on the device after an earlier run.
         rows: The rows of a table.
         warn_of_load: Reports other load on the measuring machine.
-        soak_s: How long the answer is kept running, s; ``None`` for not at all.
-        soak: Keeps a point running for so long.
         known: Points measured while the candidates were opened.
         at_once, on_asked: See ``SearchSettings``.
     """
@@ -72,8 +70,6 @@ class Candidates:
     recovered: Callable[[], Sequence[str]] = tuple
     rows: Sequence[ProfileRow] = ()
     warn_of_load: Callable[[Reporter], None] = lambda _: None
-    soak_s: float | None = None
-    soak: Callable[[Point], ProfileRow] | None = None
     known: Sequence[ProfileRow] = ()
     at_once: int = 1
     on_asked: Callable[[Sequence[Point]], None] = lambda _: None
@@ -238,7 +234,8 @@ def read_known(candidates: Candidates, known: str | None, points: str | None) ->
         InputError: a file is unreadable, or measured on another device.
     """
 
-    names = list(dict.fromkeys(name for name in (known, _existing(points)) if name is not None))
+    existing = points if points is not None and Path(points).is_file() else None
+    names = list(dict.fromkeys(name for name in (known, existing) if name is not None))
     profiles = [io.read_profile(name) for name in names]
     for name, profile in zip(names, profiles, strict=True):
         _refuse_other_device(candidates, profile, name)
@@ -253,10 +250,6 @@ def read_known(candidates: Candidates, known: str | None, points: str | None) ->
         advice = f"none of the {len(table.rows)} points of {' and '.join(names)} is offered here"
         data_warnings = (*data_warnings, DataWarning("known-unused", advice))
     return KnownPoints(table.rows, data_warnings)
-
-
-def _existing(path: str | None) -> str | None:
-    return path if path is not None and Path(path).is_file() else None
 
 
 def _refuse_other_device(candidates: Candidates, profile: Profile, name: str) -> None:

@@ -12,16 +12,14 @@ from typing import Any, cast
 import numpy as np
 
 from edgetune.artifacts.arrivals import read_arrivals
-from edgetune.artifacts.convergence import Convergence, epochs_of
 from edgetune.artifacts.evaluation import KIND, VERSION, Evaluation, EvaluationRun
 from edgetune.artifacts.files import name_of, read_source
 from edgetune.artifacts.header import DataWarning, Header
-from edgetune.artifacts.io import from_bytes, read
+from edgetune.artifacts.io import from_bytes
 from edgetune.artifacts.profile import RAW_COLUMNS, ProfileRow, Task
 from edgetune.choices import choose
 from edgetune.devices.recorded import RecordedTable
 from edgetune.errors import InputError
-from edgetune.plotting.page import require_drawing
 from edgetune.stages.search.evaluation.answering import Contender, parse_contenders, require_solvers
 from edgetune.stages.search.evaluation.cases import EvaluationCase, ProfiledWorkload, cases_of, stratified
 from edgetune.stages.search.evaluation.dynamic import (
@@ -46,7 +44,7 @@ from edgetune.stages.search.evaluation.problems import (
     Rows,
     best_answers,
 )
-from edgetune.stages.search.evaluation.runner import EvaluationConditions, EvaluationProgress, EvaluationRunner, truths
+from edgetune.stages.search.evaluation.runner import EvaluationConditions, EvaluationRunner
 from edgetune.units import format_duration, parse_power_w, parse_rate_per_s, parse_share, parse_time_s
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import STOPS, Reporter, SimulationLabel, reporting_saved
@@ -90,7 +88,7 @@ def read_tables(sources: Sequence[str]) -> EvaluationTables:
         inputs.append({"name": name, "sha256": hashlib.sha256(data).hexdigest()})
         simulated = simulated or profile.header.simulated
         for row in profile.rows:
-            device = row.device or _device_of(profile.header.conditions)
+            device = row.device or (None if (of := profile.header.conditions.get("device")) is None else str(of))
             rows.setdefault(device, []).append(row)
             files = names.setdefault((device, row.workload, row.task), [])
             if name not in files:
@@ -108,51 +106,10 @@ def read_tables(sources: Sequence[str]) -> EvaluationTables:
     return EvaluationTables(tuple(made), tuple(inputs), devices, simulated, tuple(data_warnings))
 
 
-def with_epochs(
-    subjects: Sequence[ProfiledWorkload], convergence: Sequence[str], reporter: Reporter
-) -> tuple[list[ProfiledWorkload], dict[str, tuple[tuple[int, float], ...]]]:
-    """Return the training workloads, without batch sizes that missed the target, and the epochs of each by batch size.
-
-    Args:
-        subjects: The workloads, of any task.
-        convergence: Files of epochs: one for all workloads, or one with the name of each.
-        reporter: Receives notes on omitted batch sizes.
-
-    Raises:
-        InputError: there is no file, or none of several has a workload's name.
-    """
-
-    if not convergence:
-        raise InputError("time to accuracy needs the epochs that each batch size takes", "--convergence FILE")
-    tables = {name: read(Convergence, name) for name in convergence}
-    found = {table.rows[0].workload: (name, epochs_of(table, name=name)) for name, table in tables.items()}
-    training = [subject for subject in subjects if subject.task == "train"]
-    lacking = [subject.workload for subject in training if subject.workload not in found]
-    if lacking and len(found) > 1:
-        known = ", ".join(found)
-        raise InputError(
-            f"none of the convergence tables is of {lacking[0]}", f"they are of {known}; or give one alone"
-        )
-    only, left, epochs = next(iter(found.values())), [], {}  # a proxy: one table stands for all
-    for subject in training:
-        name, own = found.get(subject.workload, only)
-        for size in sorted({row.batch_size for row in subject.rows} & own.absent.keys()):
-            reporter.info(f"{name}: batch {size} is left out: {own.absent[size]}")
-        left.append(replace(subject, rows=tuple(row for row in subject.rows if row.batch_size not in own.absent)))
-        epochs[subject.workload] = tuple(own.by_batch.items())
-    return left, epochs
-
-
-def _device_of(conditions: Any) -> str | None:
-    device = conditions.get("device")
-    return None if device is None else str(device)
-
-
 MEAN_PER_S = 60.0
 """Rate of dynamic problems where no requests are given."""
 _SAMPLE = 5000
 
-OnProgress = Callable[[EvaluationProgress], None]
 OnEvaluation = Callable[[Evaluation, Target], None]
 
 
@@ -178,7 +135,6 @@ class _Request:
             **said,
             "problems": counts,
             "strategies": opts.strategies,
-            **({"like": opts.like} if opts.like else {}),
             "seeds": opts.seeds,
             "noise": self.conditions.noise,
         }
@@ -190,7 +146,6 @@ class _Request:
 def evaluate(
     opts: EvaluationOptions,
     reporter: Reporter,
-    on_progress: OnProgress | None = None,
     on_evaluation: OnEvaluation = lambda *_: None,
 ) -> Evaluation:
     """Replay the problems and write the table; if interrupted, write the completed runs and raise.
@@ -198,17 +153,14 @@ def evaluate(
     Args:
         opts: The options.
         reporter: Receives notes.
-        on_progress: Called with the progress.
         on_evaluation: Called with the written table, also after an interruption.
 
     Raises:
         InputError: an option or a table is invalid.
     """
     _check(opts)
-    if opts.plot is not None:
-        require_drawing(opts.plot)
     target = choose_target(opts.output, "evaluation.parquet", last=True, stdout=reporter.stdout)
-    check_outputs({"-o": target.file, "--plot": opts.plot}, [*opts.tables, *opts.convergence], {"-o": "evaluation"})
+    check_outputs({"-o": target.file}, opts.tables, {"-o": "evaluation"})
     tables = read_tables(opts.tables)
     family = opts.family or _family_of(tables)
     contenders = parse_contenders(opts.strategies)
@@ -230,7 +182,8 @@ def evaluate(
     runner, said, counts = _runner(request, reporter)
     stopped: BaseException | None = None
     try:
-        runner.run(on_progress)
+        with reporter.bar("replaying", runner.searches) as advance:
+            runner.run(advance)
     except BaseException as error:
         if not runner.runs():
             if isinstance(error, STOPS):
@@ -250,13 +203,9 @@ def _check(opts: EvaluationOptions) -> None:
         choose(opts.family, FAMILIES, what="family")
     if opts.grid is not None:
         choose(opts.grid, ("fulcrum", "auto"), what="grid")
-    if opts.like is not None:
-        choose(opts.like, ("others",), what="choice of relatives")
     choose(opts.by, ("strategy", "workload"), what="grouping")
     if opts.sample is not None and opts.everything:
         raise InputError("--sample and --all exclude each other", "leave one of them out")
-    if opts.convergence and opts.family != "accuracy":
-        raise InputError("--convergence: only for problems of time to accuracy", "--family accuracy, or leave it out")
     if (opts.arrivals or opts.scale) and opts.family != "dynamic":
         raise InputError("--arrivals and --scale: only for changing rates", "--family dynamic, or leave them out")
 
@@ -279,14 +228,9 @@ def _write(evaluation: Evaluation, target: Target, reporter: Reporter, on_evalua
 def _runner(request: _Request, reporter: Reporter) -> tuple[EvaluationRunner, dict[str, Any], dict[str, int]]:
     """Return the function that replays the problems, their grids, and their number."""
     opts, family, tables = request.opts, request.family, request.tables
-    subjects, epochs = (
-        with_epochs(tables.subjects, opts.convergence, reporter) if family == "accuracy" else (tables.subjects, None)
-    )
-    grid, like_others = cast("GridName | None", opts.grid), opts.like is not None
-    cases = cases_of(subjects, cast("Family", family), grid=grid, epochs=epochs, like_others=like_others)
-    _check_relatives(cases, opts, reporter)
+    cases = cases_of(tables.subjects, cast("Family", family), grid=cast("GridName | None", opts.grid))
     require_solvers(cases, request.contenders)
-    best = truths(cases)
+    best = [best_answers(case.measured, case.problems) for case in cases]
     solvable = [np.flatnonzero(each.rows >= 0) for each in best]
     once = all(contender.measures_once for contender in request.contenders)
     whole, count = sum(len(case.problems) for case in cases), sum(map(len, solvable))
@@ -302,23 +246,6 @@ def _runner(request: _Request, reporter: Reporter) -> tuple[EvaluationRunner, di
         reporter.info(line)
     grids = {"grids": sorted({case.grid for case in cases})}
     return EvaluationRunner(cases, best, chosen, request.contenders, request.conditions), grids, counts
-
-
-def _check_relatives(cases: Sequence[EvaluationCase], opts: EvaluationOptions, reporter: Reporter) -> None:
-    """Name the cases that have no relative.
-
-    Raises:
-        InputError: relatives were asked for, and no case has any.
-    """
-    alone = [case.label for case in cases if not case.relatives]
-    if opts.like is None or not alone:
-        return
-    if len(alone) == len(cases):
-        raise InputError(
-            "--like others: no two of these tables are of different networks on one device",
-            "give tables of several networks, measured on one device",
-        )
-    reporter.info(f"without relatives, for want of another network on the same device: {', '.join(alone)}")
 
 
 def _describe_counts(family: str, cases: list[EvaluationCase], counts: dict[str, int]) -> list[str]:
@@ -351,8 +278,7 @@ def _replayed_windows(request: _Request, reporter: Reporter) -> Evaluation:
     power_w = parse_power_w(opts.power_budget, what="--power-budget")
     latency_s = parse_time_s(opts.latency_budget, what="--latency-budget")
     name, rates = _rates(opts)
-    cases = window_cases(request.tables.subjects, rates, power_w, latency_s, like_others=opts.like is not None)
-    _check_relatives(cases, opts, reporter)
+    cases = window_cases(request.tables.subjects, rates, power_w, latency_s)
     require_solvers(cases, contenders)
     answers = [best_answers(case.measured, case.problems).rows.tolist() for case in cases]
     solvable = sum(rate > 0 and row >= 0 for rows in answers for rate, row in zip(rates, rows, strict=True))

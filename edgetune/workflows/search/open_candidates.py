@@ -17,7 +17,6 @@ from edgetune.stages.profiling.point_state import OnState
 from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stages.profiling.sweep_journal import origin_of
 from edgetune.stages.search.problem import PAIRS, background_task
-from edgetune.units import parse_time_s
 from edgetune.workflows.device_option import is_fleet, open_named, recovered, warn_of_load
 from edgetune.workflows.parse_options import parse_batch_sizes, profile_options
 from edgetune.workflows.profile.engines import check_modelled, in_python
@@ -58,10 +57,10 @@ def open_candidates(
             raise InputError(
                 f"one network is searched for, not {len(opts.sources)}", "--background MODEL names the second"
             )
-        if is_fleet(opts.device):
+        if is_fleet(opts.device) and run_code:
             from edgetune.workflows.fleet.search import fleet_candidates
 
-            return fleet_candidates(opts, _TASKS.get(opts.kind or "", opts.kind), note, dry_run=not run_code)
+            return fleet_candidates(opts, _TASKS.get(opts.kind or "", opts.kind), note)
         return _network_candidates(opts, run_code=run_code, on_state=on_state)
     if given := opts.for_network():
         raise InputError(f"{' and '.join(given)}: only for a network", "leave them out, or name a device")
@@ -89,12 +88,9 @@ def _network_candidates(opts: SearchOptions, *, run_code: bool, on_state: OnStat
     words = WorkloadOptions(source, task, opts.batch_sizes, opts.modes, opts.ops, tuple(opts.batch_axis))
     check(words)
     options = profile_options(opts)
-    soak_s = None if opts.soak is None else parse_time_s(opts.soak, what="--soak")
-    if soak_s is not None and opts.kind in PAIRS:
-        raise InputError("--soak confirms one network", "edgetune interleave runs two for as long as you want")
     device = in_python(open_named(opts.device, opts.root, seed=opts.seed), options.python)
     check_modelled(device, opts.engine)
-    check_possible(device, replace(options, soak_s=soak_s))
+    check_possible(device, options)
     subjects, each_options = [choose_subject(device, words, options, default_size=None)], [options]
     if opts.kind in PAIRS:
         each_options.append(replace(options, inputs=None))
@@ -148,8 +144,6 @@ def _network_candidates(opts: SearchOptions, *, run_code: bool, on_state: OnStat
             warn_of_load=lambda reporter: warn_of_load(device, reporter),
             background=subjects[1].workload.name if len(subjects) > 1 else None,
             rows=device.source.rows if isinstance(device.source, TableSource) else (),
-            soak_s=soak_s,
-            soak=None if soak_s is None else lambda point: profilers[0].soak(point, soak_s),
         )
 
 

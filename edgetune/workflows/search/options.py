@@ -9,7 +9,7 @@ from edgetune.workflows import options
 from edgetune.workflows.options import Option, options_class
 from edgetune.workflows.profile.options import PointOptions, ServerOptions
 
-FAMILIES = ("train", "infer", "train+infer", "infer+infer", "dynamic", "accuracy")
+FAMILIES = ("train", "infer", "train+infer", "infer+infer", "dynamic")
 """Families of problems that ``search evaluate`` replays."""
 
 _asked, _file = partial(Option, group="Problem"), partial(Option, group="Files")
@@ -80,8 +80,8 @@ class StrategyOptions:
     strategy: Annotated[
         str | None,
         Option(
-            "roofline, pareto, gmd, als, staircase, random, nn, tpe, gp, exhaustive; or auto: chosen by the "
-            "available time. Default: exhaustive for a table, else roofline.",
+            "roofline, pareto, gmd, als, staircase, random, nn, tpe, gp or exhaustive. Default: exhaustive for a "
+            "table, else roofline.",
             metavar="NAME",
         ),
     ] = None
@@ -123,23 +123,11 @@ class SearchOptions(ServerOptions, PointOptions, StrategyOptions, ProblemOptions
         _asked("Batch sizes to choose from, e.g. 1,4,16.", ("--batch-sizes", "-b"), metavar="LIST"),
     ] = None
     batch_axis: options.BatchAxis = ()
-    samples: Annotated[
-        int | None,
-        _asked(
-            "Training samples of your data set, to say how long a training takes, for kind accuracy. Default: those "
-            "of the convergence table.",
-            metavar="N", least=1,
-        ),
-    ] = None  # fmt: skip
     device: Annotated[
         str | None, Option("Measure a MODEL live on this device.", ("--device", "-d"), "Where", "NAME")
     ] = None  # fmt: skip
     root: options.Root = None
     modes: options.Modes = None
-    soak: Annotated[
-        str | None,
-        Option("Confirm the answer: keep it running so long, e.g. 5m; if it fails, the next best.", metavar="TIME"),
-    ] = None
     column: options.Column = ()
     ops: options.Ops = None
     known: Annotated[str | None, _file("An earlier profile, whose points are not measured again.", metavar="FILE")] = (
@@ -169,7 +157,7 @@ class SearchOptions(ServerOptions, PointOptions, StrategyOptions, ProblemOptions
 
     def for_network(self) -> list[str]:
         """Return the given options that apply only to a network."""
-        named = ("device", "root", "cool_to", "modes", "dim", "batch_axis", "precision", "ops", "inputs", "soak")
+        named = ("device", "root", "cool_to", "modes", "dim", "batch_axis", "precision", "ops", "inputs")
         of_server = ("prompt_tokens", "output_tokens", "prompts", "arrivals")
         given = [f"--{name.replace('_', '-')}" for name in (*named, *of_server) if getattr(self, name)]
         given += ["--model"] if self.served_model else []
@@ -186,7 +174,7 @@ class EvaluationOptions:
     family: Annotated[
         str | None,
         _asked(
-            "train, infer, train+infer, infer+infer, dynamic or accuracy. Default: the task of the tables.",
+            "train, infer, train+infer, infer+infer or dynamic. Default: the task of the tables.",
             metavar="NAME",
         ),
     ] = None
@@ -216,21 +204,9 @@ class EvaluationOptions:
     )
     power_budget: Annotated[str | float, _asked("Power budget of dynamic problems.", metavar="POWER")] = "40W"
     latency_budget: Annotated[str | float, _asked("Latency budget of dynamic problems.", metavar="TIME")] = "100ms"
-    convergence: Annotated[
-        Sequence[str],
-        _asked(
-            "Table of epochs to the target accuracy, for family accuracy. Repeatable.", metavar="FILE", repeatable=True
-        ),
-    ] = ()
     strategies: Annotated[
         str, Option("Strategies to compare, e.g. roofline,gmd,random:250.", metavar="NAME[:POINTS],...")
     ] = "roofline,random:250"  # fmt: skip
-    like: Annotated[
-        str | None,
-        Option(
-            "Give each search the tables of the other networks on its device as prior knowledge.", metavar="others"
-        ),
-    ] = None  # fmt: skip
     seeds: Annotated[int, Option("Repeat with N seeds, from 0.", metavar="N", least=1)] = 1
     noise: Annotated[
         str | float, Option("Noise added to every measured time, e.g. 3%; power gets half of it.", metavar="SHARE")
@@ -240,9 +216,6 @@ class EvaluationOptions:
     ] = None  # fmt: skip
     output: Annotated[
         str | None, _file("File of the problems. Default: evaluation.parquet.", ("-o", "--output"), metavar="FILE")
-    ] = None  # fmt: skip
-    plot: Annotated[
-        str | None, _file("Draw the excess of each strategy: .svg, .png, .pdf or .html.", metavar="FIGURE")
     ] = None  # fmt: skip
     force: options.Force = False
     by: Annotated[

@@ -6,7 +6,7 @@ knobs) is left out, and the reason is reported.
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -55,72 +55,50 @@ def read_relatives(candidates: Candidates, problem: Problem, opts: SearchOptions
         raise InputError("--like auto was removed", "name each profile: --like FILE, repeated for several")
     space = offered_space(problem, candidates.points)
     spaces = [space] if space.background is None else [space, Space.of(map(space.partner, space.points))]
-    found = _Findings(candidates, spaces, opts)
+    known = {os.path.realpath(each) for each in (*opts.sources, opts.known, opts.points) if each}
+    rows, used, left_out, versions = list[ProfileRow](), list[str](), list[str](), dict[Network, Any]()
     files: dict[str, str] = {}
     for name in opts.like:
         files.setdefault(os.path.realpath(name), name)
-    for file in files.values():
-        found.add(file)
-    left_out = DataWarning("relatives-left-out", _listed(found.left_out), {"count": len(found.left_out)})
-    data_warnings = (*found.suspect, *([left_out] if found.left_out else []))
-    described = f"relatives: {_listed(found.used)}" if found.used else "no relatives are used"
-    if len(found.used) > MOST_RELATED:
-        described += f"; each step uses those {MOST_RELATED} of the {len(found.used)} that best fit the measurements"
-    return Relatives(one_per_point(found.rows).rows, described, data_warnings)
-
-
-@dataclass(slots=True)
-class _Findings:
-    """The relatives found so far: rows, a text on each file that is used or left out, and warnings on units."""
-
-    candidates: Candidates
-    spaces: Sequence[Space]
-    opts: SearchOptions
-    rows: list[ProfileRow] = field(default_factory=list)
-    used: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-    suspect: list[DataWarning] = field(default_factory=list)
-    _versions: dict[Network, Any] = field(default_factory=dict)
-
-    def add(self, file: str) -> None:
-        """Add the networks of a file.
-
-        Raises:
-            InputError: see ``read_relatives``.
-        """
-        name = name_of(file)
-        profile = io.read_profile(file)
-        _check_device(self.candidates, profile, name)
-        for data_warning in profile.header.warnings:
-            if data_warning.code == "unit-suspect":
-                self.suspect.append(replace(data_warning, advice=f"{name}: {data_warning.advice}"))
+    profiles = [(path, name_of(file), io.read_profile(file)) for path, file in files.items()]
+    for path, name, profile in profiles:
+        _check_device(candidates, profile, name)
         networks = _by_network(profile)
-        own = [network for network in networks if _is_searched(self.candidates, profile, *network)]
-        self._report_own(own, file, name, alone=len(own) == len(networks))
-        for network, rows in networks.items():
-            if network not in own:
-                self._add_network(network, rows, _version(profile, network[0]), name)
-
-    def _report_own(self, own: Sequence[Network], file: str, name: str, *, alone: bool) -> None:
-        """Report rows of the searched network, unless they are known or searched anyway."""
-        if own and alone:
+        own = [network for network in networks if _is_searched(candidates, profile, *network)]
+        if own and len(own) == len(networks):
             message = f"--like: {name} has only rows of {_names(own)}, which is the network to search for"
             raise InputError(message, f"--known {name} uses them as measurements")
-        read = {os.path.realpath(each) for each in (*self.opts.sources, self.opts.known, self.opts.points) if each}
-        if own and os.path.realpath(file) not in read:
-            self.left_out.append(f"{_names(own)} of {name} (searched for; --known {name} uses it)")
+        if own and path not in known:
+            left_out.append(f"{_names(own)} of {name} (searched for; --known {name} uses it)")
+        for network in (each for each in networks if each not in own):
+            try:
+                found = _aligned(spaces, networks[network])
+            except InputError as error:
+                left_out.append(f"{_names([network])} of {name} ({error.message})")
+                continue
+            version = _version(profile, network[0])
+            if versions.setdefault(network, version) != version:  # another version of a network is another network
+                found = [replace(row, workload=f"{row.workload} of {name}") for row in found]
+            rows += found
+            used.append(f"{_names([network])} ({counted(len(found), 'point')} of {name})")
+    suspect = [
+        replace(warning, advice=f"{name}: {warning.advice}")
+        for _, name, profile in profiles for warning in profile.header.warnings if warning.code == "unit-suspect"
+    ]  # fmt: skip
+    told = DataWarning("relatives-left-out", _listed(left_out), {"count": len(left_out)})
+    described = f"relatives: {_listed(used)}" if used else "no relatives are used"
+    if len(used) > MOST_RELATED:
+        described += f"; each step uses those {MOST_RELATED} of the {len(used)} that best fit the measurements"
+    return Relatives(one_per_point(rows).rows, described, (*suspect, *([told] if left_out else [])))
 
-    def _add_network(self, network: Network, rows: Sequence[ProfileRow], version: Any, name: str) -> None:
-        """Add a network, or report why it is left out; another version of a network is another network."""
-        try:
-            rows = _aligned(self.spaces, rows)
-        except InputError as error:
-            self.left_out.append(f"{_names([network])} of {name} ({error.message})")
-            return
-        if self._versions.setdefault(network, version) != version:
-            rows = [replace(row, workload=f"{row.workload} of {name}") for row in rows]
-        self.rows += rows
-        self.used.append(f"{_names([network])} ({counted(len(rows), 'point')} of {name})")
+
+def _by_network(profile: Profile) -> dict[Network, list[ProfileRow]]:
+    """Return the measured rows of each network."""
+    found: dict[Network, list[ProfileRow]] = {}
+    for row in profile.rows:
+        if row.status == "ok":
+            found.setdefault((row.workload, row.task), []).append(row)
+    return found
 
 
 def _check_device(candidates: Candidates, profile: Profile, name: str) -> None:
@@ -133,15 +111,6 @@ def _check_device(candidates: Candidates, profile: Profile, name: str) -> None:
         here, there = candidates.conditions.get(condition), profile.header.conditions.get(condition)
         if None not in (here, there) and here != there:
             raise InputError(f"{name} was measured on {there}, not on {here}", "give profiles of this device")
-
-
-def _by_network(profile: Profile) -> dict[Network, list[ProfileRow]]:
-    """Return the measured rows of each network."""
-    found: dict[Network, list[ProfileRow]] = {}
-    for row in profile.rows:
-        if row.status == "ok":
-            found.setdefault((row.workload, row.task), []).append(row)
-    return found
 
 
 def _is_searched(candidates: Candidates, profile: Profile, workload: str, task: str) -> bool:

@@ -18,7 +18,6 @@ from edgetune.stages.search.answer import (
     NothingFeasibleError,
     RankedPoint,
     rank_points,
-    unmeasured_plan,
 )
 from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
 from edgetune.stages.search.history import SearchHistory
@@ -52,9 +51,7 @@ from edgetune.workflows.search.relatives import read_relatives
 from edgetune.workflows.search.strategy_choice import (
     DEFAULT,
     SearchEstimate,
-    StrategyChoice,
     choose_strategy,
-    confirmed,
     estimate_search,
 )
 
@@ -69,19 +66,17 @@ class SearchAnswer:
     Args:
         problem: The solved problem.
         plan: The answer; ``None`` if no measured point is feasible.
-        trace: Every step; ``None`` if there was no time to measure.
+        trace: Every step.
         candidates: The candidates.
         points_used: How many points of a table were looked at, in words; ``None`` if points were measured.
-        samples: Training samples of one epoch, for a problem of time to accuracy; ``None`` if unknown.
         top: The answer and the points nearest to it, as many as ``--top`` asks for.
     """
 
     problem: Problem
     plan: Plan | None
-    trace: Trace | None
+    trace: Trace
     candidates: Candidates
     points_used: str | None = None
-    samples: int | None = None
     top: tuple[RankedPoint, ...] = ()
 
 
@@ -97,18 +92,16 @@ class SearchTask:
         candidates: The candidates.
         problem: The problem to solve.
         known: Rows measured earlier.
-        choice: The strategy.
+        strategy: The strategy.
         time_budget_s: Time limit, s; ``None`` for none.
-        samples: See ``SearchAnswer``.
     """
 
     opts: SearchOptions
     candidates: Candidates
     problem: Problem
     known: KnownPoints
-    choice: StrategyChoice
+    strategy: str
     time_budget_s: float | None
-    samples: int | None
 
 
 def search(opts: SearchOptions, reporter: Reporter, on_answer: OnAnswer = lambda _: None) -> SearchAnswer:
@@ -125,8 +118,7 @@ def search(opts: SearchOptions, reporter: Reporter, on_answer: OnAnswer = lambda
         NothingFeasibleError, NoPowerError: no measured point is an answer.
     """
     with _opened(opts, reporter) as task:
-        measured = task.choice.name is not None
-        answer = _searched(task, reporter, on_answer) if measured else _unmeasured(task, reporter)
+        answer = _searched(task, reporter, on_answer)
         try:
             _write_trace(answer.trace, opts, reporter.info)
         finally:  # a disk too full for the trace does not cost the plan
@@ -137,7 +129,7 @@ def search(opts: SearchOptions, reporter: Reporter, on_answer: OnAnswer = lambda
 def plan_search(opts: SearchOptions, reporter: Reporter) -> SearchEstimate:
     """Return the estimate of a search, without running any code of a model."""
     with _opened(opts, reporter, run_code=False) as task:
-        return estimate_search(task.candidates, task.problem, task.choice.name, task.opts.max_points, task.known.rows)
+        return estimate_search(task.candidates, task.problem, task.strategy, task.opts.max_points, task.known)
 
 
 @contextmanager
@@ -153,18 +145,10 @@ def _opened(opts: SearchOptions, reporter: Reporter, *, run_code: bool = True) -
         time_budget_s = None if opts.time_budget is None else parse_time_s(opts.time_budget, what="--time-budget")
         candidates = _without_missed(opened, {} if epochs is None else epochs.absent, reporter)
         known = _check_files(candidates, opts)
-        choice = choose_strategy(opts, candidates, problem, time_budget_s)
-        if choice.name is None and {row.point for row in known.rows} & set(candidates.points):
-            opts = replace(opts, max_points=0)
-            choice = StrategyChoice(DEFAULT, f"{choice.why}; what was measured earlier answers")
-        if choice.why:
-            reporter.info(f"{choice.name or 'the maximum mode'}: {choice.why}")
-        if opts.samples is not None and opened.kind != "accuracy":
-            raise InputError(f"--samples: a problem of kind {opened.kind} does not ask for accuracy", "--kind accuracy")
-        if opts.samples is not None and opts.noise_scale is not None:
-            raise InputError("--samples: a noise scale does not say how many epochs a training takes", "leave it out")
-        samples = opts.samples or (None if epochs is None else epochs.samples)
-        yield SearchTask(opts, candidates, problem, known, choice, time_budget_s, samples)
+        strategy, why = choose_strategy(opts, candidates, problem)
+        if why:
+            reporter.info(f"{strategy}: {why}")
+        yield SearchTask(opts, candidates, problem, known, strategy, time_budget_s)
 
 
 def _searched(task: SearchTask, reporter: Reporter, on_answer: OnAnswer) -> SearchAnswer:
@@ -188,7 +172,7 @@ def _searched(task: SearchTask, reporter: Reporter, on_answer: OnAnswer) -> Sear
     result = _marked(result, (*without_percentile(result.history), *uncertain_answer(result.history)), reporter)
     used = _points_used(result.history, len(task.opts.sources)) if candidates.free else None
     top = rank_points(result.history, task.opts.top) if task.opts.top else ()
-    return SearchAnswer(task.problem, result.plan, result.trace, candidates, used, task.samples, top)
+    return SearchAnswer(task.problem, result.plan, result.trace, candidates, used, top)
 
 
 def _points_used(history: SearchHistory, tables: int) -> str:
@@ -276,7 +260,7 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
     if opts.like:
         reporter.info(relatives.described)
     if not quick:
-        reporter.info(f"searching {len(candidates.points)} points of {candidates.described} by {task.choice.name}")
+        reporter.info(f"searching {len(candidates.points)} points of {candidates.described} by {task.strategy}")
     candidates.warn_of_load(reporter)
     good_enough = None if opts.good_enough is None else parse_share(opts.good_enough, what="--good-enough")
     kept = None
@@ -290,7 +274,7 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
                 candidates.points,
                 kept.measure,
                 SearchSettings(
-                    strategy=str(task.choice.name),
+                    strategy=task.strategy,
                     max_points=opts.max_points,
                     seed=opts.seed,
                     power_noise=_power_noise(candidates, opts),
@@ -306,7 +290,6 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
                     warnings=(*candidates.warnings, *data_warnings),
                 ),
             )
-        result = confirmed(result, task.problem, candidates, reporter)
     except STOPS:
         if known.rows or (kept is not None and kept.rows):
             label.announce()
@@ -352,21 +335,6 @@ def _power_noise(candidates: Candidates, opts: SearchOptions) -> float:
     if opts.power_noise is not None:
         return parse_share(opts.power_noise, what="--power-noise")
     return 0.0 if candidates.free or candidates.simulated else POWER_NOISE
-
-
-def _unmeasured(task: SearchTask, reporter: Reporter) -> SearchAnswer:
-    """Answer with the board's maximum mode, and report that it was not measured."""
-    plan = unmeasured_plan(
-        task.problem,
-        task.candidates.points,
-        seed=task.opts.seed,
-        why=task.choice.why,
-        inputs=task.candidates.inputs,
-        conditions=task.candidates.conditions,
-    )
-    SimulationLabel(task.candidates.simulated, reporter).announce()
-    reporter.info(f"NOT MEASURED: whether this keeps the budgets is not known ({task.choice.why})")
-    return SearchAnswer(task.problem, plan, None, task.candidates)
 
 
 def require_power(candidates: Candidates, problem: Problem) -> None:

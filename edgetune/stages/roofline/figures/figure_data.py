@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import InputError
 from edgetune.plotting.style import BLACK, COLOURS
-from edgetune.stages.roofline.balance import balance, costs_of, efficiency
+from edgetune.stages.roofline.balance import balance, efficiency
 from edgetune.stages.roofline.figures.points import (
     LayerPoints,
     PlacedNetwork,
@@ -34,7 +34,7 @@ class BalancePoint:
     """A balance point on a curve.
 
     Args:
-        kind: ``time``, ``energy`` (static power included) or ``dynamic`` (without).
+        kind: ``time`` or ``energy``.
         flop_per_byte: Where.
         height: Of the curve there: FLOP/s of ``time``, else FLOP/J.
     """
@@ -44,7 +44,7 @@ class BalancePoint:
     height: float
 
 
-KINDS = {"time": "balance in time", "energy": "balance in energy", "dynamic": "balance in energy\nwithout static power"}
+KINDS = {"time": "balance in time", "energy": "balance in energy"}
 """The name of each kind of balance point in a legend."""
 _MOST_TOLD = ("gpu_mhz", "mem_mhz", "power_limit_w", "cpu_mhz", "cpu_cores")
 """Knobs of a mode, the best known first."""
@@ -128,28 +128,19 @@ def time_curve(roof: Roof, low: float, high: float) -> Curve:
     return [(x, min(roof.flops_per_s, x * roof.bytes_per_s)) for x in across]
 
 
-def energy_curve(roof: Roof, low: float, high: float, *, static: bool = True) -> Curve:
+def energy_curve(roof: Roof, low: float, high: float) -> Curve:
     """Return the arch in energy between two intensities; empty without energy constants."""
     across = (low * (high / low) ** (step / _STEPS) for step in range(_STEPS + 1))
-    return [(x, height) for x in across if (height := efficiency(roof, x, static=static)) is not None]
+    return [(x, height) for x in across if (height := efficiency(roof, x)) is not None]
 
 
 def balance_points(roof: Roof) -> list[BalancePoint]:
-    """Return the balance points of a roof that lie on a curve: one in time, and up to two in energy."""
+    """Return the balance points of a roof that lie on a curve: one in time, and one in energy if that is known."""
     found = balance(roof)
     points = [BalancePoint("time", found.time, roof.flops_per_s)]
-    for kind, energy in (("energy", found.energy), ("dynamic", found.dynamic)):
-        at = None if energy is None else energy.flop_per_byte
-        height = efficiency(roof, at, static=kind == "energy") if at else None
-        if at and height is not None:
-            points.append(BalancePoint(kind, at, height))
-    return points
-
-
-def static_matters(roof: Roof) -> bool:
-    """Return whether static power changes the curve of a roof in energy."""
-    costs = costs_of(roof)
-    return costs is not None and costs.static_w > 0
+    at = None if found.energy is None else found.energy.flop_per_byte
+    height = efficiency(roof, at) if at else None
+    return [*points, BalancePoint("energy", at, height)] if at and height is not None else points
 
 
 NO_ENERGY = "no roofline of energy: power was not measured"
@@ -161,8 +152,6 @@ _PAD = 2.2
 """Factor of room at either end of the axis of intensity."""
 _SLOPE, _TOP = 60.0, 8.0
 """Factors by which a roof is shown at least to the left and to the right of its balance point in time."""
-_MOST_DYNAMIC = 2
-"""Roofs up to which the curves without static power are drawn; with more they would hide the others."""
 _SAME_PLACE = 1.07
 """Factor between two points below which one hides the batch size of the other."""
 
@@ -178,7 +167,6 @@ class FigureData:
         layers: The layers drawn, if any.
         across: Both ends of the axis of intensity, FLOP per byte.
         title: Lines over the figure: where and whether simulated; what; the knobs that all roofs in full share.
-        column: The precision to draw; ``None`` draws all.
         all_roofs: In the order of the artifact, those of the networks that it lacks last.
     """
 
@@ -188,33 +176,12 @@ class FigureData:
     layers: LayerPoints | None
     across: tuple[float, float]
     title: tuple[str, str, str]
-    column: str | None = None
     all_roofs: tuple[Roof, ...] = ()
-
-    @property
-    def columns(self) -> list[FigureData]:
-        """The same for each precision where there are two or three, which stand side by side; else itself."""
-        precisions = list(dict.fromkeys(roof.precision for roof in self.shown))
-        return [replace(self, column=each) for each in precisions] if len(precisions) in (2, 3) else [self]
-
-    def draws(self, roof: Roof) -> bool:
-        """Return whether a roof, and what is beneath it, is drawn."""
-        return self.column in (None, roof.precision)
-
-    @property
-    def starts(self) -> list[int]:
-        """The number of the first point of each series; points are numbered across all series."""
-        return [0, *accumulate(len(each.points) for each in self.series)][: len(self.series)]
-
-    @property
-    def with_dynamic(self) -> bool:
-        """Whether the curves without static power are drawn too."""
-        return len(self.shown) <= _MOST_DYNAMIC and any(map(static_matters, self.shown))
 
     @property
     def numbered(self) -> bool:
         """Whether there are several batch sizes, so that points are labelled with them."""
-        return len({point.batch_size for each in self.series for point in each.points}) > 1
+        return len({point.placement.batch_size for each in self.series for point in each.points}) > 1
 
     @property
     def worded(self) -> bool:
@@ -238,11 +205,6 @@ class FigureData:
         """Return the name of a series in a legend: the network and, if there are several roofs, its roof."""
         each = self.series[number]
         return each.workload + (f", {brief_names(self.shown)[each.roof]}" if len(self.shown) > 1 else "")
-
-    def balances(self, roof: Roof) -> list[BalancePoint]:
-        """Return the balance points of a roof that are marked."""
-        dynamic = self.with_dynamic and static_matters(roof)
-        return [point for point in balance_points(roof) if point.kind != "dynamic" or dynamic]
 
     def points(self) -> list[RooflinePoint]:
         """Return the points that the axes must include."""
@@ -294,8 +256,8 @@ def point_words(points: Sequence[RooflinePoint], places: Sequence[tuple[float, f
 
     Of points that hide each other, the last has the labels of all.
     """
-    several = len({point.batch_size for point in points}) > 1
-    words = [str(point.batch_size if several or point.point is None else point.point) for point in points]
+    several = len({point.placement.batch_size for point in points}) > 1
+    words = [str(p.placement.batch_size if several or p.point is None else p.point) for p in points]
     for index, (here, after) in enumerate(pairwise(places)):
         if _hides(here, after):
             words[index], words[index + 1] = "", f"{words[index]}, {words[index + 1].rpartition(' ')[2]}"
@@ -313,26 +275,12 @@ def letter_words(places: Sequence[tuple[float, float]]) -> list[str]:
         first = next((other for other in together if _hides(here, places[other])), index)
         together.setdefault(first, []).append(index)
     for first, indices in together.items():
-        words[first] = _letters(indices)
+        words[first] = ", ".join(LETTERS[index] for index in indices)
     return words
 
 
 def _hides(here: tuple[float, float], there: tuple[float, float]) -> bool:
     return all(max(a / b, b / a) < _SAME_PLACE for a, b in zip(here, there, strict=True))
-
-
-def _letters(indices: Sequence[int]) -> str:
-    """Return letters in order; three or more consecutive ones are written as ``a-c``."""
-    runs: list[list[int]] = []
-    for index in indices:
-        if runs and index == runs[-1][-1] + 1:
-            runs[-1].append(index)
-        else:
-            runs.append([index])
-    return ", ".join(
-        f"{LETTERS[run[0]]}-{LETTERS[run[-1]]}" if len(run) > 2 else ", ".join(LETTERS[index] for index in run)
-        for run in runs
-    )
 
 
 def percent(share: float) -> str:

@@ -23,13 +23,14 @@ from edgetune.plotting.labels import (
     set_title,
     write_labels,
 )
-from edgetune.plotting.style import BLACK, GREY, MARKERS, Figure, new_figure
+from edgetune.plotting.style import GREY, MARKERS, Figure, new_figure
 from edgetune.stages.roofline.figures.figure_data import (
     KINDS,
     LETTERS,
     NO_ENERGY,
     Curve,
     FigureData,
+    balance_points,
     brief_names,
     energy_curve,
     figure_data_of,
@@ -38,7 +39,6 @@ from edgetune.stages.roofline.figures.figure_data import (
     percent,
     point_words,
     roof_names,
-    static_matters,
     time_curve,
 )
 from edgetune.stages.roofline.figures.points import LayerPoints, PlacedNetwork, RooflinePoint, span
@@ -46,7 +46,7 @@ from edgetune.units import format_si
 
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (5, 1.4, 1, 1.4)), (0, (2.5, 1.2)), (0, (6, 1.2, 1, 1.2, 1, 1.2)))
 _FAINT = "#d4d4d4"
-_BALANCE_MARKERS = {"time": "d", "energy": "<", "dynamic": ">"}
+_BALANCE_MARKERS = {"time": "d", "energy": "<"}
 _BALANCE_PT2 = 46.0
 _NETWORK_PT2 = 52.0
 _LEAST_PT2, _MOST_PT2 = 5.0, 110.0
@@ -84,15 +84,11 @@ def roof_figure(
     """
     data = figure_data_of(roofs, networks, layers_of, device, simulated=simulated)
     kinds = ("time", "energy") if has_energy(data.shown) else ("time",)
-    columns = data.columns
-    with new_figure((8.2 + 3.6 * (len(columns) - 1), 7.6 if len(kinds) > 1 else 4.6)) as figure:
-        panels = figure.subplots(len(kinds), len(columns), sharex=True, sharey="row", squeeze=False)
-        drawn = {
-            axes: _draw_panel(axes, kind, column)
-            for line, kind in zip(panels, kinds, strict=True) for axes, column in zip(line, columns, strict=True)
-        }  # fmt: skip
-        first = panels[0, 0]
-        _name_roofs(first, data, with_energy=len(kinds) > 1)
+    with new_figure((8.2, 7.6 if len(kinds) > 1 else 4.6)) as figure:
+        panels = figure.subplots(len(kinds), 1, sharex=True, squeeze=False)[:, 0]
+        drawn = {axes: _draw_panel(axes, kind, data) for axes, kind in zip(panels, kinds, strict=True)}
+        first = panels[0]
+        _name_roofs(first, data)
         _name_networks(first, data, with_energy=len(kinds) > 1)
         if data.layers is not None and layers_of is not None:
             names = brief_names(data.shown)
@@ -101,12 +97,10 @@ def roof_figure(
         if len(kinds) == 1:
             first.plot([], [], linestyle="none", label=NO_ENERGY.replace(": ", ":\n"))
         legend_beside(figure, [first])
-        for axes, column in zip(panels[0], columns, strict=True):
-            set_title(axes, *(map(plain_text, data.title) if axes is first else ()), column.column or "")
-        for axes, kind in zip(panels[:, 0], kinds, strict=True):
+        set_title(first, *map(plain_text, data.title))
+        for axes, kind in zip(panels, kinds, strict=True):
             axes.set_ylabel("performance (FLOP/s, log)" if kind == "time" else "efficiency (FLOP/J, log)")
-        for axes in panels[-1]:
-            axes.set_xlabel("intensity (FLOP/byte, log)")
+        panels[-1].set_xlabel("intensity (FLOP/byte, log)")
         note_left_out(figure, _layers_beyond(first, data.layers))
         lay_out(figure)
         for axes, (labels, lines) in drawn.items():
@@ -138,7 +132,7 @@ def _draw_panel(axes: Any, kind: str, data: FigureData) -> tuple[list[Label], li
     _set_scales(axes)
     curves = _draw_roofs(axes, kind, data)
     labels = _draw_balance(axes, kind, data) + _draw_networks(axes, kind, data)
-    if data.layers is not None and data.layers.points and data.draws(data.layers.points[0].roof):
+    if data.layers is not None and data.layers.points:
         labels += _draw_layers(axes, kind, data.layers)
     joined = [list(zip(*line.get_data(), strict=True)) for line in axes.lines if line.get_zorder() == _JOINS]
     curve_of = time_curve if kind == "time" else energy_curve
@@ -163,23 +157,17 @@ def _set_scales(axes: Any) -> None:
 def _draw_roofs(axes: Any, kind: str, data: FigureData) -> list[Curve]:
     """Draw the roofs; return the curves of those drawn in full."""
     curve_of = time_curve if kind == "time" else energy_curve
-    for roof in filter(data.draws, data.faint):
+    for roof in data.faint:
         if curve := curve_of(roof, *data.across):
             gid = f"{kind}.point.{data.all_roofs.index(roof)}"
             axes.plot(*zip(*curve, strict=True), color=_FAINT, linewidth=0.7, zorder=1, gid=gid)
     curves = []
     for number, (roof, colour) in enumerate(data.colours.items()):
-        if not data.draws(roof):
-            continue
         if curve := curve_of(roof, *data.across):
             axes.plot(
                 *zip(*curve, strict=True), color=colour, linestyle=LINES[number % len(LINES)], linewidth=1.6, zorder=2,
                 gid=f"{kind}.point.{data.all_roofs.index(roof)}",
             )  # fmt: skip
-            curves.append(curve)
-        if kind == "energy" and data.with_dynamic and static_matters(roof):
-            curve = energy_curve(roof, *data.across, static=False)
-            axes.plot(*zip(*curve, strict=True), color=colour, linestyle=":", linewidth=1.1, zorder=1.9)
             curves.append(curve)
     return curves
 
@@ -188,17 +176,16 @@ def _draw_balance(axes: Any, kind: str, data: FigureData) -> list[Label]:
     """Mark balance points on their curves; those in time and in energy have a thin line through both panels."""
     labels = []
     for roof, colour in data.colours.items():
-        for point in data.balances(roof) if data.draws(roof) else ():
-            if point.kind != "dynamic":
-                line = (0, (1, 2)) if point.kind == "time" else (0, (4, 3))
-                axes.axvline(point.flop_per_byte, color=colour, linewidth=0.6, linestyle=line, alpha=0.7, zorder=1.5)
-            if (point.kind == "time") is not (kind == "time"):
+        for point in balance_points(roof):
+            line = (0, (1, 2)) if point.kind == "time" else (0, (4, 3))
+            axes.axvline(point.flop_per_byte, color=colour, linewidth=0.6, linestyle=line, alpha=0.7, zorder=1.5)
+            if point.kind != kind:
                 continue
             axes.scatter(
                 point.flop_per_byte, point.height, s=_BALANCE_PT2, marker=_BALANCE_MARKERS[point.kind], color=colour,
                 edgecolors="white", linewidths=0.7, zorder=3.5,
             )  # fmt: skip
-            words = KINDS[point.kind].replace("\n", " ") + " " if len(data.shown) == 1 else ""
+            words = f"{KINDS[point.kind]} " if len(data.shown) == 1 else ""
             labels.append(
                 Label(point.flop_per_byte, point.height, 3.8, f"{words}{point.flop_per_byte:.3g}", weight="bold")
             )
@@ -208,8 +195,8 @@ def _draw_balance(axes: Any, kind: str, data: FigureData) -> list[Label]:
 def _draw_networks(axes: Any, kind: str, data: FigureData) -> list[Label]:
     """Draw networks; the batch sizes of a network are joined by a line and, if there are several, written."""
     labels = []
-    for number, (start, each) in enumerate(zip(data.starts, data.series, strict=True)):
-        points = [p for p in each.points if data.draws(p.roof) and _height(p, kind) is not None]
+    for number, each in enumerate(data.series):
+        points = [p for p in each.points if _height(p, kind) is not None]
         places = [(point.flop_per_byte, _height(point, kind) or 0.0) for point in points]
         colour, marker = data.colour(number), MARKERS[number % len(MARKERS)]
         if len(places) > 1:
@@ -218,7 +205,7 @@ def _draw_networks(axes: Any, kind: str, data: FigureData) -> list[Label]:
             face = colour if _filled(point, kind) else "white"
             axes.scatter(
                 *place, s=_NETWORK_PT2, marker=marker, facecolors=face, edgecolors=colour, linewidths=1.3, zorder=4,
-                gid=f"{kind}.n{start + each.points.index(point)}",
+                gid=f"{kind}.point.{point.key}",
             )  # fmt: skip
         words = point_words(points, places) if data.worded else [""] * len(points)
         labels += [Label(*place, 4.2, word) for place, word in zip(places, words, strict=True)]
@@ -230,9 +217,9 @@ def _draw_layers(axes: Any, kind: str, layers: LayerPoints) -> list[Label]:
     labels = []
     placed = [(point, height) for point in layers.points if (height := _height(point, kind)) is not None]
     words = letter_words([(point.flop_per_byte, height) for point, height in placed])
-    for number, ((point, height), letters) in reversed(list(enumerate(zip(placed, words, strict=True)))):
+    for (point, height), letters in reversed(list(zip(placed, words, strict=True))):
         style = _layer_style(point.share or 0.0, layers, filled=_filled(point, kind))
-        axes.scatter(point.flop_per_byte, height, zorder=2.4, gid=f"{kind}.l{number}", **style)
+        axes.scatter(point.flop_per_byte, height, zorder=2.4, gid=f"{kind}.point.{point.key}", **style)
         labels.append(Label(point.flop_per_byte, height, style["s"] ** 0.5 / 2, letters))
     return labels[::-1]
 
@@ -248,7 +235,7 @@ def _layer_style(share: float, layers: LayerPoints, *, filled: bool) -> dict[str
     return style | {"facecolors": "none", "edgecolors": grey, "linewidths": 1.0}
 
 
-def _name_roofs(axes: Any, data: FigureData, *, with_energy: bool) -> None:
+def _name_roofs(axes: Any, data: FigureData) -> None:
     names = roof_names(data.shown)
     for number, (roof, colour) in enumerate(data.colours.items()):
         peaks = f"{format_si(roof.flops_per_s, 'FLOP/s')}, {format_si(roof.bytes_per_s, 'B/s')}"
@@ -256,9 +243,7 @@ def _name_roofs(axes: Any, data: FigureData, *, with_energy: bool) -> None:
         axes.plot([], [], color=colour, linestyle=LINES[number % len(LINES)], linewidth=1.6, label=label)
     if rest := len(data.faint):
         axes.plot([], [], color=_FAINT, linewidth=0.9, label=f"{rest} other roof{'s' * (rest > 1)}")
-    if with_energy and data.with_dynamic:
-        axes.plot([], [], color=BLACK, linestyle=":", linewidth=1.1, label="without static power")
-    kinds = {point.kind for roof in data.shown for point in data.balances(roof)}
+    kinds = {point.kind for roof in data.shown for point in balance_points(roof)}
     for kind in (kind for kind in KINDS if kind in kinds):
         axes.scatter([], [], color=GREY, marker=_BALANCE_MARKERS[kind], s=_BALANCE_PT2, label=KINDS[kind])
 

@@ -32,6 +32,7 @@ from edgetune.stages.search.evaluation.problems import (
 from edgetune.stages.search.history import SearchHistory
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategies import STRATEGIES
+from edgetune.stages.search.strategies.nn import Predictions
 from edgetune.stages.search.strategy import Hints, Suggestion
 
 
@@ -133,9 +134,7 @@ class StrategyAnswers:
 
 @runtime_checkable
 class _Predicts(Protocol):
-    def predictions(self) -> tuple[Array, Array]: ...
-
-    def background_predictions(self) -> tuple[Array, Array]: ...
+    def predictions(self) -> Predictions: ...
 
 
 def answer_once(
@@ -153,8 +152,9 @@ def answer_once(
     found = [("", Measured.of(space, seen))]
     if isinstance(searcher, _Predicts):
         sizes, background = found[0][1].batch_size, found[0][1].background_batch_size
-        others = searcher.background_predictions() if space.background is not None else ()
-        found.append((PREDICTED, Measured(sizes, *searcher.predictions(), background, *others)))
+        of = searcher.predictions()
+        figures = of.minibatch_s, of.power_w, background, of.background_s, of.background_w
+        found.append((PREDICTED, Measured(sizes, *figures)))
     count, share_s = len(history.steps), own_s / max(len(numbers), 1)
     near = _points_until_near(case, problems, [step.row.point for step in history.steps])
     never = np.full_like(near, np.nan)

@@ -86,8 +86,6 @@ def cases_of(
     family: Family,
     *,
     grid: GridName | None = None,
-    epochs: Mapping[str, tuple[tuple[int, float], ...]] | None = None,
-    like_others: bool = False,
 ) -> list[EvaluationCase]:
     """Return the cases of a family that can be made of these tables.
 
@@ -95,40 +93,19 @@ def cases_of(
         subjects: The measured workloads.
         family: Of the problems.
         grid: Which problems; ``None`` takes the study's for its networks and pairs on its board, else the table's own.
-        epochs: For ``accuracy``, epochs until the target by batch size, by workload.
-        like_others: Give every case the tables of the other networks on its device as relatives.
 
     Raises:
         InputError: no table for the family, no power figures, contradictory knobs, or no common mode of a pair.
     """
-    found = _cases(subjects, family, grid, epochs or {})
-    if like_others:
-        found = [replace(case, relatives=_relatives(case, subjects)) for case in found]
+    if family in PAIRS:
+        found = list(_pairs(subjects, family, grid))
+    else:
+        found = [_alone(subject, family, grid) for subject in subjects if subject.task == family]
+    if not found:
+        raise InputError(f"no table has {family} rows, which {family} problems need", _what_there_is(subjects))
     if len({case.device for case in found}) == 1:
         return found
     return [replace(case, workload=f"{case.workload} on {case.device or case.table}") for case in found]
-
-
-def _cases(
-    subjects: Sequence[ProfiledWorkload],
-    family: Family,
-    grid: GridName | None,
-    epochs: Mapping[str, tuple[tuple[int, float], ...]],
-) -> list[EvaluationCase]:
-    if family in PAIRS:
-        return list(_pairs(subjects, family, grid))
-    task: Task = "infer" if family == "infer" else "train"
-    chosen = [subject for subject in subjects if subject.task == task]
-    if not chosen:
-        raise InputError(f"no table has {task} rows, which {family} problems need", _what_there_is(subjects))
-    return [_alone(subject, family, grid, epochs.get(subject.workload, ())) for subject in chosen]
-
-
-def _relatives(case: EvaluationCase, subjects: Sequence[ProfiledWorkload]) -> tuple[ProfileRow, ...]:
-    """Return the rows of the other networks that did the same tasks on the same device."""
-    own, tasks = {point.workload for point in case.rows}, {point.task for point in case.rows}
-    near = (subject for subject in subjects if subject.device == case.device and subject.task in tasks)
-    return tuple(row for subject in near if subject.workload not in own for row in subject.rows)
 
 
 def stratified(cases: Sequence[EvaluationCase], among: Sequence[Rows], count: int, *, seed: int) -> list[Rows]:
@@ -157,14 +134,10 @@ def _evenly_spread(case: EvaluationCase, mixed: Rows) -> Rows:
     return mixed[np.argsort(turns, kind="stable")]
 
 
-def _alone(
-    subject: ProfiledWorkload, family: Family, grid: GridName | None, epochs: tuple[tuple[int, float], ...]
-) -> EvaluationCase:
+def _alone(subject: ProfiledWorkload, family: Family, grid: GridName | None) -> EvaluationCase:
     rows = {row.point: row for row in subject.rows}
-    chosen: GridName = grid or ("fulcrum" if family != "accuracy" and _in_study(subject) else "auto")
-    return _case(
-        Problem(family, epochs_to_target=epochs), subject, rows, subject.table, grid=chosen, network=subject.workload
-    )
+    chosen: GridName = grid or ("fulcrum" if _in_study(subject) else "auto")
+    return _case(Problem(family), subject, rows, subject.table, grid=chosen, network=subject.workload)
 
 
 def _pairs(subjects: Sequence[ProfiledWorkload], family: Family, grid: GridName | None) -> Iterator[EvaluationCase]:
@@ -220,22 +193,16 @@ def _case(
     except InputError as error:
         raise InputError(f"{table}: {error.message}", error.hint) from None
     measured = Measured.of(space, rows)
-    _require_power(measured, table)
+    powers = (measured.power_w, measured.power_w if measured.background_w is None else measured.background_w)
+    if any(np.isnan(each).all() for each in powers):
+        message = f"{table} has no power figures, and every problem has a power budget"
+        raise InputError(message, "give a table with power_w")
     study = grid == "fulcrum"
     problems = fulcrum_problems(base.kind, network) if study else table_problems(base.kind, measured)
     return EvaluationCase(
         base.kind, table, subject.device, subject.workload, base.background, grid, replace(problems, base=base),
         space, rows, measured,
     )  # fmt: skip
-
-
-def _require_power(measured: Measured, table: str) -> None:
-    if np.isnan(measured.power_w).all() or (
-        measured.background_w is not None and np.isnan(measured.background_w).all()
-    ):
-        raise InputError(
-            f"{table} has no power figures, and every problem has a power budget", "give a table with power_w"
-        )
 
 
 def _in_study(subject: ProfiledWorkload) -> bool:

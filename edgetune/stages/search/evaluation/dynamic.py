@@ -224,10 +224,8 @@ def window_cases(
     rates: Sequence[float],
     power_w: float,
     latency_s: float,
-    *,
-    like_others: bool = False,
 ) -> list[EvaluationCase]:
-    """Return a case for each inference workload, whose problems are the windows; ``like_others`` as in ``cases_of``.
+    """Return a case for each inference workload, whose problems are the windows.
 
     Raises:
         InputError: as ``cases_of`` for inference.
@@ -235,7 +233,7 @@ def window_cases(
     rate = np.array(rates, dtype=float)
     budgets = np.full(len(rate), power_w), np.full(len(rate), latency_s)
     windows = ProblemSet(Problem("infer"), *budgets, np.maximum(rate, 1e-9))
-    found = cases_of(subjects, "infer", grid="auto", like_others=like_others)
+    found = cases_of(subjects, "infer", grid="auto")
     return [replace(case, family="dynamic", problems=windows) for case in found]
 
 

@@ -44,7 +44,7 @@ Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
 
-Family = Literal["train", "infer", "train+infer", "infer+infer", "accuracy"]
+Family = ProblemKind
 GridName = Literal["fulcrum", "auto"]
 
 STUDY_NETWORKS: dict[Task, dict[str, str]] = {
@@ -164,41 +164,17 @@ class ProblemSet:
         return ProblemSet(self.base, *(each[numbers] for each in budgets))
 
 
-@dataclass(frozen=True, slots=True)
-class ValueRange:
-    """Evenly spaced values, both ends among them."""
-
-    first: float
-    last: float
-    step: float
-
-    def values(self) -> Array:
-        """Return the values, without accumulated rounding errors."""
-        count = round((self.last - self.first) / self.step) + 1
-        return np.round(self.first + self.step * np.arange(count), 9)
-
-
-@dataclass(frozen=True, slots=True)
-class Ranges:
-    """Ranges of one family: power, W; latency, s; arrival rate, 1/s."""
-
-    power: ValueRange
-    latency: ValueRange | None = None
-    rate: ValueRange | None = None
-
-
-_W, _BERT_W = ValueRange(10, 50, 1), ValueRange(10, 60, 1)
-_PAIR = Ranges(_W, ValueRange(0.5, 2, 0.1), ValueRange(30, 120, 10))
-_BERT_PAIR = Ranges(_BERT_W, ValueRange(2, 6, 0.5), ValueRange(1, 15, 1))
-_FULCRUM: dict[str, tuple[Ranges, Ranges]] = {  # others, BERT
-    "train": (Ranges(_W), Ranges(_BERT_W)),
-    "infer": (
-        Ranges(_W, ValueRange(0.05, 1, 0.01), ValueRange(30, 90, 5)),
-        Ranges(_BERT_W, ValueRange(1, 10, 0.2), ValueRange(1, 15, 1)),
-    ),
-    "train+infer": (_PAIR, _BERT_PAIR),
-    "infer+infer": (replace(_PAIR, power=ValueRange(10, 50, 2)), replace(_BERT_PAIR, power=ValueRange(10, 60, 2))),
+Range = tuple[float, float, float]
+"""First value, last value and step of evenly spaced values."""
+_W, _BERT_W = (10, 50, 1), (10, 60, 1)
+_PAIR, _BERT_PAIR = ((0.5, 2, 0.1), (30, 120, 10)), ((2, 6, 0.5), (1, 15, 1))
+_FULCRUM: dict[str, tuple[tuple[Range | None, ...], tuple[Range | None, ...]]] = {
+    "train": ((_W, None, None), (_BERT_W, None, None)),
+    "infer": ((_W, (0.05, 1, 0.01), (30, 90, 5)), (_BERT_W, (1, 10, 0.2), (1, 15, 1))),
+    "train+infer": ((_W, *_PAIR), (_BERT_W, *_BERT_PAIR)),
+    "infer+infer": (((10, 50, 2), *_PAIR), ((10, 60, 2), *_BERT_PAIR)),
 }
+"""Power, W, latency, s, and arrival rate, 1/s, by family: of the other networks, and of BERT."""
 
 
 def fulcrum_problems(family: Family, network: str) -> ProblemSet:
@@ -212,10 +188,15 @@ def fulcrum_problems(family: Family, network: str) -> ProblemSet:
     if name not in known_as.values() or family not in _FULCRUM:
         known = ", ".join(known_as)
         raise InputError(f"the Fulcrum study has no {family} problems of {network}", f"--grid auto; it has: {known}")
-    ranges = _FULCRUM[family][name == "bert"]
-    latency = np.array([np.nan]) if ranges.latency is None else ranges.latency.values()
-    rate = np.array([np.nan]) if ranges.rate is None else ranges.rate.values()
-    return _product(family, ranges.power.values(), latency, rate)
+    return _product(family, *map(_spaced, _FULCRUM[family][name == "bert"]))
+
+
+def _spaced(values: Range | None) -> Array:
+    """Return evenly spaced values, both ends among them, without accumulated rounding errors; NaN for none."""
+    if values is None:
+        return np.array([np.nan])
+    first, last, step = values
+    return np.round(first + step * np.arange(round((last - first) / step) + 1), 9)
 
 
 def table_problems(family: Family, measured: Measured) -> ProblemSet:
@@ -228,7 +209,7 @@ def table_problems(family: Family, measured: Measured) -> ProblemSet:
         InputError: the table has no power figures, or no times.
     """
     budgets_w = power_budgets_w(measured)
-    if family in ("train", "accuracy"):
+    if family == "train":
         return _product(family, budgets_w, np.array([np.nan]), np.array([np.nan]))
     shortest_s = float(np.nanmin(measured.minibatch_s))
     smallest = float(measured.batch_size.min())
@@ -337,10 +318,6 @@ def _judged(measured: Measured, rows: Rows, problems: ProblemSet, latency_s: _Nu
     never = np.zeros(len(rows))
     if problems.base.kind == "train":
         return Judged(sizes / times_s, never, ~np.isnan(times_s))
-    if problems.base.kind == "accuracy":
-        epochs = dict(problems.base.epochs_to_target)
-        needed = np.array([epochs.get(int(size), np.nan) for size in sizes])
-        return Judged(-(times_s / sizes * needed), never, ~np.isnan(times_s * needed))
     arrives_s = sizes / rate
     latencies_s = (times_s if measured.late_s is None else measured.late_s[rows]) + (sizes - 1) / rate
     with np.errstate(invalid="ignore"):

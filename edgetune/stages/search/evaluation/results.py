@@ -1,19 +1,13 @@
-"""The results of an evaluation: figures per strategy, and a box plot of the excess of each."""
+"""The results of an evaluation: figures per strategy."""
 
 import math
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
-from edgetune.errors import InputError
-from edgetune.plotting.front import draw_boxes
-from edgetune.plotting.labels import legend_beside
-from edgetune.plotting.style import GREY, Figure, new_figure, panels_of
+from edgetune.artifacts.evaluation import EvaluationRun
 from edgetune.stages.search.evaluation.problems import Array
 from edgetune.stages.search.problem import PAIRS
 
@@ -148,95 +142,3 @@ def _quantile(ordered: Array, share: float) -> float:
 
 def _mean(values: Array) -> float:
     return float(values.mean()) if len(values) else np.nan
-
-
-_LINEAR_UP_TO = 1.0
-"""Per cent up to which the axis is linear, so that it can show zero; above, it is logarithmic. Beyond 100 % the ticks
-are powers of ten, so that labels do not overlap."""
-_TICKS = (0, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
-
-
-def evaluation_figure(evaluation: Evaluation) -> Figure:
-    """Return the figure of an evaluation: a box per strategy, in a panel per workload where there are several.
-
-    Raises:
-        InputError: no problem was solved, so that there is nothing to draw.
-        DeviceError: matplotlib is missing.
-    """
-    runs = evaluation.runs
-    if not any(run.solved.any() for run in runs):
-        raise InputError("no problem was solved: there is no excess to draw", "allow more points")
-    names = list(dict.fromkeys(run.contender for run in runs))
-    labels = list(dict.fromkeys(run.label for run in runs))
-    groups = [("all workloads", list(runs))] if len(labels) > 1 else []
-    groups += [(label, [run for run in runs if run.label == label]) for label in labels]
-    columns = 1 if len(groups) == 1 else 2
-    lines = -(-len(groups) // columns)
-    size = (4.6 + 3.0 * (columns - 1) + 1.4, 1.2 + lines * (0.7 + 0.34 * len(names)))
-    with new_figure(size) as figure:
-        panels = panels_of(figure, lines, columns, sharex=True, sharey=True).flatten()
-        for axes, (title, chosen) in zip(panels, groups, strict=False):
-            _draw_panel(axes, chosen, names)
-            axes.set_title(title, loc="left", fontsize=8.5)
-        for axes in panels[len(groups) :]:
-            axes.set_visible(False)
-        _scale(panels, runs)
-        lowest = [axes for place, axes in enumerate(panels) if place < len(groups) <= place + columns]
-        for axes in lowest:
-            axes.tick_params(labelbottom=True)
-            axes.set_xlabel(f"{excess_named(runs[0].family)} (%)")
-        where = str(evaluation.header.conditions.get("device") or "")
-        head = f"SIMULATED: {where}" if evaluation.header.simulated else where
-        figure.suptitle(_title(head, runs), x=0.01, ha="left", fontsize=9.5)
-        legend_beside(figure, panels[: len(groups)])
-    return figure
-
-
-def _title(head: str, runs: tuple[EvaluationRun, ...]) -> str:
-    line = f"{runs[0].family}: {solvable_problems(runs):,} solvable problems"
-    return "\n".join(textwrap.fill(part, 70) for part in (head, line) if part)
-
-
-def _draw_panel(axes: Any, runs: list[EvaluationRun], names: list[str]) -> None:
-    """Draw a box per strategy, the first on top; a strategy that solved nothing has a word in its place."""
-    found = {merit.name: merit for merit in merits(runs, lambda run: run.contender)}
-    groups: dict[str, list[float]] = {name: [] for name in names}
-    for run in runs:
-        groups[run.contender] += (100 * _solved(run)).tolist()
-    beside = [_beside(found[name]) if name in found else "" for name in names]
-    draw_boxes(axes, {_row_label(name): of for name, of in groups.items()}, beside, none="none solved", extreme="worst")
-    axes.text(
-        1.01, len(names) - 0.5, "solved", transform=axes.get_yaxis_transform(), va="center", fontsize=7, color=GREY
-    )
-
-
-def _solved(run: EvaluationRun) -> Array:
-    excess: Array = run.excess[~np.isnan(run.excess)]
-    return excess
-
-
-def _row_label(name: str) -> str:
-    strategy, _, points = name.partition(":")
-    return f"{strategy} ({points})" if points else strategy
-
-
-def _beside(merit: Merit) -> str:
-    over = f", {merit.violations:,} over" if merit.violations else ""
-    if not merit.solvable:
-        return f"none solvable{over}"
-    return f"{merit.solved_percent:g} %{over}"
-
-
-def _scale(panels: Any, runs: tuple[EvaluationRun, ...]) -> None:
-    """Give all panels one axis that has room for zero and for the worst answer."""
-    from matplotlib.ticker import FixedLocator, FormatStrFormatter, NullLocator
-
-    largest = 1.1 * max([1.0, *(100 * float(_solved(run).max()) for run in runs if len(_solved(run)))])
-    top = next((tick for tick in _TICKS if tick >= largest), 10.0 ** math.ceil(math.log10(largest)))
-    for axes in panels:
-        axes.set_xscale("symlog", linthresh=_LINEAR_UP_TO, linscale=0.6)
-        ticks = _TICKS if top <= 100 else (0, *(10**power for power in range(math.ceil(math.log10(top)) + 1)))
-        axes.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if tick <= top]))
-        axes.xaxis.set_major_formatter(FormatStrFormatter("%g"))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_xlim(-0.04 * _LINEAR_UP_TO, top)

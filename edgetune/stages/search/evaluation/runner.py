@@ -1,7 +1,5 @@
 """The evaluation of every contender, case and seed in several processes; results do not depend on their number."""
 
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field
@@ -18,7 +16,6 @@ from edgetune.stages.search.evaluation.problems import (
     Best,
     ProblemSet,
     Rows,
-    best_answers,
     excess_of,
     judge_answers,
 )
@@ -42,19 +39,6 @@ class EvaluationConditions:
     jobs: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationProgress:
-    """Numbers of finished searches and of all, and the estimated time left, s.
-
-    A strategy that measures once is one search. ``left_s`` is ``None`` until a search of every strategy has ended,
-    because one takes milliseconds and another minutes.
-    """
-
-    done: int
-    total: int
-    left_s: float | None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class EvaluationTask:
     """Work for one process: a contender, a case, a seed and the numbers of problems."""
@@ -70,12 +54,10 @@ class EvaluationTask:
         """The number of searches."""
         return 1 if self.contender.measures_once else len(self.numbers)
 
-    def run(self, case: EvaluationCase) -> tuple[list[StrategyAnswers], float]:
-        """Return the answers, and how long they took, s."""
-        answer, started_s = answer_once if self.contender.measures_once else answer_each, time.monotonic()
-        return answer(
-            case, self.contender, self.numbers, seed=self.seed, noise=self.noise
-        ), time.monotonic() - started_s
+    def run(self, case: EvaluationCase) -> list[StrategyAnswers]:
+        """Return the answers."""
+        answer = answer_once if self.contender.measures_once else answer_each
+        return answer(case, self.contender, self.numbers, seed=self.seed, noise=self.noise)
 
 
 @dataclass(slots=True)
@@ -99,28 +81,24 @@ class EvaluationRunner:
     _done: dict[int, list[StrategyAnswers]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        tasks = list(self._tasks())
-        first = {task.contender: task for task in reversed(tasks)}  # one of each, to estimate the time that all take
-        self.tasks = [*first.values(), *(task for task in tasks if first[task.contender] is not task)]
+        self.tasks = list(self._tasks())
 
-    def run(self, on_progress: Callable[[EvaluationProgress], None] | None = None) -> None:
-        """Run the tasks that are left; if interrupted, ``runs`` has what was done."""
+    @property
+    def searches(self) -> int:
+        """The number of all searches."""
+        return sum(task.searches for task in self.tasks)
+
+    def run(self, advance: Callable[[float, str], None] | None = None) -> None:
+        """Run the tasks that are left; if interrupted, ``runs`` has what was done.
+
+        Args:
+            advance: Called with the number of searches of a task that has ended, and what was done.
+        """
         left = [number for number in range(len(self.tasks)) if number not in self._done]
-        total = sum(self.tasks[number].searches for number in left)
-        to_do = Counter[Contender]()
-        for number in left:
-            to_do[self.tasks[number].contender] += self.tasks[number].searches
-        done, spent_s = Counter[Contender](), dict.fromkeys(to_do, 0.0)
-        for number, (answers, took_s) in self._answers(left):
-            self._done[number], task = answers, self.tasks[number]
-            done[task.contender] += task.searches
-            spent_s[task.contender] += took_s
-            if on_progress is not None:
-                left_s = None
-                if len(done) == len(to_do):
-                    left_s = sum(spent_s[each] / done[each] * (to_do[each] - done[each]) for each in to_do)
-                    left_s /= max(min(self.conditions.jobs, len(left)), 1)
-                on_progress(EvaluationProgress(done.total(), total, left_s))
+        for number, answers in self._answers(left):
+            self._done[number] = answers
+            if advance is not None:
+                advance(self.tasks[number].searches, "replaying")
 
     def runs(self) -> list[EvaluationRun]:
         """Return the runs so far, by contender, case and seed."""
@@ -152,8 +130,8 @@ class EvaluationRunner:
                 if numbers is not None:
                     yield from (EvaluationTask(case, *who, noise, numbers) for who in product(anew, seeds))
 
-    def _answers(self, left: Sequence[int]) -> Iterator[tuple[int, tuple[list[StrategyAnswers], float]]]:
-        """Yield the number of each task, its answers, and how long it took, s."""
+    def _answers(self, left: Sequence[int]) -> Iterator[tuple[int, list[StrategyAnswers]]]:
+        """Yield the number of each task, and its answers."""
         jobs = min(self.conditions.jobs, len(left))
         if jobs <= 1:
             for number in left:
@@ -223,11 +201,6 @@ def judged_run(
     )  # fmt: skip
 
 
-def truths(cases: Sequence[EvaluationCase]) -> list[Best]:
-    """Return the best answers to all problems of each case."""
-    return [best_answers(case.measured, case.problems) for case in cases]
-
-
 _cases: tuple[EvaluationCase, ...] = ()
 """The cases, in a worker process."""
 
@@ -237,5 +210,5 @@ def _begin(cases: tuple[EvaluationCase, ...]) -> None:
     _cases = cases
 
 
-def _run_task(task: EvaluationTask) -> tuple[list[StrategyAnswers], float]:
+def _run_task(task: EvaluationTask) -> list[StrategyAnswers]:
     return task.run(_cases[task.case])

@@ -5,17 +5,17 @@ The figure of a search step by step: objectives, kept budgets, and the best so f
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import InputError
 from edgetune.plotting.front import LEGEND, draw_front, front_of, label_front, mode_label, ordered, scale_front
 from edgetune.plotting.gantt import name_rows
 from edgetune.plotting.labels import Label, legend_beside, set_title
-from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, Figure, new_figure, scale_axis, time_unit
+from edgetune.plotting.style import BLACK, BLUE, GREY, Figure, new_figure, scale_axis
 from edgetune.stages.search.figures.points import (
     STANDINGS,
     Scale,
@@ -35,24 +35,10 @@ from edgetune.stages.search.figures.points import (
     title_of,
 )
 from edgetune.stages.search.problem import PAIRS
-from edgetune.units import format_si
 
 _MANY = 60
 _LOST_PT = 7.0
 """Distance above its panel of the mark of a step without an objective, points."""
-_STYLES: tuple[tuple[bool | None, str, str, str], ...] = (
-    (True, "within budget", BLUE, "o"),
-    (False, "over budget", VERMILLION, "s"),
-    (None, "cannot be judged", GREY, "h"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    """The display of objectives (larger is better): negated where smaller is better."""
-
-    label: str
-    factor: float
 
 
 def _check_steps(trace: Trace) -> None:
@@ -72,15 +58,15 @@ def trace_figure(trace: Trace) -> Figure:
         DeviceError: matplotlib is missing.
     """
     _check_steps(trace)
-    rows, powered = trace.rows, [row for row in trace.rows if row.power_w is not None]
-    count = 2 if powered else 1
+    rows, count = trace.rows, 1 + any(row.power_w is not None for row in trace.rows)
     with new_figure((7.0, 1.6 + 2.2 * count)) as figure:
         from matplotlib.ticker import MaxNLocator
 
         panels = figure.subplots(count, 1, sharex=True, squeeze=False).flatten()
-        _draw_objective(panels[0], trace)
-        if powered:
-            _draw_power(panels[1], powered, trace.header.conditions.get("problem", {}))
+        problem = problem_of(trace)
+        _draw_objective(panels[0], trace, problem)
+        if count > 1:
+            _draw_power(panels[1], trace, problem)
         panels[-1].set_xlabel("step")
         beside = max(0.4, 0.01 * len(rows))
         panels[-1].set_xlim(1 - beside, len(rows) + beside)
@@ -92,93 +78,51 @@ def trace_figure(trace: Trace) -> Figure:
     return figure
 
 
-def _scale_of(trace: Trace) -> _Scale:
-    """Return the scale of the problem's objective; unscaled where the trace names no problem."""
-    problem = trace.header.conditions.get("problem")
-    if problem is None:
-        return _Scale("objective (larger is better)", 1.0)
-    if problem.get("kind") in PAIRS:
-        return _Scale("background throughput (samples/s)", 1.0)
-    accuracy = problem.get("kind") == "accuracy"
-    objective = problem.get("objective") or {"train": "throughput", "accuracy": "time"}.get(problem.get("kind"))
-    if objective == "throughput":
-        return _Scale("throughput (samples/s)", 1.0)
-    if objective == "tokens-per-joule":
-        return _Scale("output tokens per joule", 1.0)
-    if objective in ("energy", "energy-delay"):
-        unit = "J" if objective == "energy" else "J s"
-        return _Scale(
-            f"{objective} to the target accuracy ({unit})" if accuracy else f"{objective} per sample ({unit})", -1.0
-        )
-    factor, unit = time_unit(max((abs(row.objective) for row in trace.rows if row.objective is not None), default=1.0))
-    what = "time to the target accuracy, per sample" if accuracy else "peak latency"
-    return _Scale(f"{what} ({unit})", -factor)
-
-
-def _draw_objective(axes: Any, trace: Trace) -> None:
+def _draw_objective(axes: Any, trace: Trace, problem: Problem | None) -> None:
     from matplotlib.transforms import ScaledTranslation
 
-    scale, problem = _scale_of(trace), trace.header.conditions.get("problem", {})
     rows = [row for row in trace.rows if row.objective is not None]
-    _markers(axes, rows, [scale.factor * (row.objective or 0.0) for row in rows], many=len(trace.rows) > _MANY)
-    best = [(row.step, scale.factor * row.best) for row in trace.rows if row.best is not None]
+    scale = scale_of(problem, [row.objective or 0.0 for row in rows])
+    values = [scale.shown(row.objective or 0.0) for row in rows]
+    _markers(axes, trace, rows, values)
+    best = [(row.step, scale.shown(row.best)) for row in trace.rows if row.best is not None]
     if best:
-        steps, values = zip(*best, strict=True)
-        axes.plot(steps, values, color=BLACK, linewidth=1.1, drawstyle="steps-post", label="best so far", zorder=2)
-    of_two = problem.get("kind") in PAIRS
+        axes.plot(*zip(*best, strict=True), color=BLACK, linewidth=1.1, drawstyle="steps-post", label="best so far")
+    halves = problem is not None and problem.kind in PAIRS
     above = ScaledTranslation(0.0, _LOST_PT / 72, axes.get_figure().dpi_scale_trans)
-    for lost, colour, label in (
-        (
-            [row.step for row in trace.rows if row.objective is None and not (of_two and row.minibatch_s)],
-            GREY,
-            "not measured",
-        ),
-        (
-            [row.step for row in trace.rows if row.objective is None and of_two and row.minibatch_s],
-            BLUE,
-            "half of a pair",
-        ),
-    ):
+    for of_pair, colour, label in ((False, GREY, "not measured"), (True, BLUE, "half of a pair")):
+        lost = [r.step for r in trace.rows if r.objective is None and bool(halves and r.minibatch_s) is of_pair]
         if lost:
             axes.plot(
                 lost, [1.0] * len(lost), transform=axes.get_xaxis_transform() + above, clip_on=False, color=colour,
                 marker="+", linestyle="none", markersize=7, label=label,
             )  # fmt: skip
-    if scale.label.startswith("peak latency") and problem.get("latency_budget_s"):
-        budget_s = problem["latency_budget_s"]
-        value, margin = -scale.factor * budget_s, problem.get("margin", 0.0)
-        draw_budget(axes.axhline, value, margin, format_si(budget_s, "s"))
-    lines = [float(line.get_ydata()[0]) for line in axes.lines if str(line.get_label()).startswith(("budget", "less"))]
-    scale_axis(axes.yaxis, scale.label, [*(scale.factor * (row.objective or 0.0) for row in rows), *lines])
+    budgets = budgets_shown(problem, scale)[0]
+    for value in budgets:
+        draw_budget(axes.axhline, value, 0.0 if problem is None else problem.margin, scale.written(value))
+    scale_axis(axes.yaxis, scale.label, [*filter(math.isfinite, values), *budgets])
     if not rows:
         axes.set_yticks([])
 
 
-def _draw_power(axes: Any, rows: Sequence[TraceRow], problem: Any) -> None:
-    _markers(axes, rows, [row.power_w or 0.0 for row in rows], many=len(rows) > _MANY)
-    if problem.get("power_budget_w"):
-        budget_w = problem["power_budget_w"]
-        draw_budget(axes.axhline, budget_w, problem.get("margin", 0.0), f"{budget_w:g} W")
-    budgets = [problem["power_budget_w"]] if problem.get("power_budget_w") else []
-    scale_axis(axes.yaxis, "mean power (W)", [*(row.power_w or 0.0 for row in rows), *budgets])
+def _draw_power(axes: Any, trace: Trace, problem: Problem | None) -> None:
+    rows = [row for row in trace.rows if row.power_w is not None]
+    powers_w = [row.power_w or 0.0 for row in rows]
+    _markers(axes, trace, rows, powers_w)
+    budgets = [] if problem is None or problem.power_budget_w is None else [problem.power_budget_w]
+    for budget_w in budgets:
+        draw_budget(axes.axhline, budget_w, 0.0 if problem is None else problem.margin, f"{budget_w:g} W")
+    scale_axis(axes.yaxis, "mean power (W)", [*powers_w, *budgets])
 
 
-def _markers(axes: Any, rows: Sequence[TraceRow], values: Sequence[float], *, many: bool) -> None:
+def _markers(axes: Any, trace: Trace, rows: Sequence[TraceRow], values: Sequence[float]) -> None:
     """Draw steps by their status: measured ones filled, those known from earlier hollow."""
-    size = 12 if many else 38
-    for feasible, label, colour, marker in _STYLES:
-        for source in ("measured", "known"):
-            chosen = [
-                ((row.step, value), row.step - 1)
-                for row, value in zip(rows, values, strict=True)
-                if row.feasible is feasible and row.source == source
-            ]
-            if chosen:
-                face = {"color": colour} if source == "measured" else {"facecolors": "none", "edgecolors": colour}
-                known = ", known before" if source == "known" else ""
-                places, steps = zip(*chosen, strict=True)
-                style = {"s": size, "marker": marker, "label": f"{label}{known}", "zorder": 3}
-                name_rows(axes.scatter(*zip(*places, strict=True), **style, **face), steps)
+    found = {step: point.status for point in points_of(trace, problem_of(trace)) for step in point.steps}
+    marks = (
+        (found.get(row.step, "unknown"), row.source == "known", (row.step, value), row.step - 1)
+        for row, value in zip(rows, values, strict=True)
+    )
+    draw_markers(axes, marks, 12 if len(trace.rows) > _MANY else 38)
 
 
 _MOST_NUMBERS = 24

@@ -59,28 +59,17 @@ def search_point_of(row: ProfileRow, judgement: Judgement, steps: tuple[int, ...
     if row.minibatch_s is None or row.status != "ok":
         status = "failed"
     elif judgement.feasible is not None:
-        status = "within" if judgement.feasible else (broken_by(judgement.violations) or "over")
+        late = bool(broken) and "power" not in broken
+        status = "within" if judgement.feasible else "late" if late else "over"
     return SearchPoint(
         row.point, steps, judgement.objective, row.power_w, status, trades=broken <= {"power"}, second=judgement.second
     )
-
-
-def broken_by(violations: Sequence[Violation]) -> PointStatus | None:
-    """Return the kind of budget that is broken, power before the others; ``None`` without any."""
-    if not violations:
-        return None
-    return "over" if any(violation.constraint == "power" for violation in violations) else "late"
 
 
 def reading_of(rows: Sequence[TraceRow]) -> ProfileRow:
     """Return the mean of the readings of one point, without those that failed."""
     fine = [row.row for row in rows if row.minibatch_s]
     return mean_of(fine) if fine else replace(rows[-1].row, status="failed")
-
-
-def point_of(row: TraceRow) -> Point:
-    """Return the point that a step measured."""
-    return row.row.point
 
 
 def background_of(trace: Trace, problem: Problem) -> Background | None:
@@ -91,11 +80,6 @@ def background_of(trace: Trace, problem: Problem) -> Background | None:
         if row.task == task and named and problem.background_batch_size in (None, row.batch_size):
             return Background(row.workload, row.task, row.batch_size)
     return None
-
-
-def is_background(background: Background | None, point: Point) -> bool:
-    """Return whether a point is the background workload's half."""
-    return background == Background(point.workload, point.task, point.batch_size)
 
 
 def partner_of(point: Point, background: Background | None) -> Point:
@@ -128,9 +112,9 @@ def lone_halves(trace: Trace, problem: Problem | None, spots: Sequence[SearchPoi
         return 0
     paired, background = {point.point for point in spots}, background_of(trace, problem)
     modes = {point.mode for point in paired}
-    points = {point_of(row) for row in trace.rows}
-    lone = {p for p in points - paired if not (is_background(background, p) and p.mode in modes)}
-    return len(lone)
+    points = {row.row.point for row in trace.rows}
+    halves = {point for point in points if background == Background(point.workload, point.task, point.batch_size)}
+    return sum(not (point in halves and point.mode in modes) for point in points - paired)
 
 
 def problem_of(trace: Trace) -> Problem | None:
@@ -155,7 +139,7 @@ def points_of(trace: Trace, problem: Problem | None) -> list[SearchPoint]:
     """Return the measured points in the order of their first steps."""
     readings: dict[Point, list[TraceRow]] = {}
     for row in trace.rows:
-        readings.setdefault(point_of(row), []).append(row)
+        readings.setdefault(row.row.point, []).append(row)
     if problem is not None and problem.kind in PAIRS:
         return _pairs(problem, trace, readings)
     return [_alone(problem, point, rows) for point, rows in readings.items()]

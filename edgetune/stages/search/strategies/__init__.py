@@ -27,14 +27,4 @@ STRATEGIES: Registry[type[Strategy]] = Registry(
     },
     group="edgetune.strategies",
     contract=Strategy,
-    also=("auto",),
 )
-
-
-def find_strategy(name: str) -> type[Strategy]:
-    """Return the strategy of this name.
-
-    Raises:
-        InputError: there is none; the hint names the nearest.
-    """
-    return STRATEGIES.find(name)

@@ -137,16 +137,10 @@ class _TaughtOn(NetworkSearch):
         super().__init__(space, problem, seed=seed, hints=hints)
         self._networks: dict[int, ContinuedNetwork] = {}
 
-    def _predict(self, points: Sequence[Point], axes: Sequence[str]) -> Array | None:
-        from edgetune.stages.search.strategies.power_train_network import ContinuedNetwork, features
+    def _taught(self, inputs: Array, rows: Sequence[int], measured: Array) -> Array:
+        from edgetune.stages.search.strategies.power_train_network import ContinuedNetwork
 
-        rows = [row for row, point in enumerate(points) if (told := self._told.get(point)) and told.minibatch_s]
-        if not rows:
-            return None
-        results = [self._told[points[row]] for row in rows]
-        measured = np.array([(each.minibatch_s, np.nan if each.power_w is None else each.power_w) for each in results])
-        network = self._networks.setdefault(len(points), ContinuedNetwork(self._seed))
-        return network.predict(features(points, axes), rows, measured)
+        return self._networks.setdefault(len(inputs), ContinuedNetwork(self._seed)).predict(inputs, rows, measured)
 
 
 class NnStudy(_TaughtOn, Nn):

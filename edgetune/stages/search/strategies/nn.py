@@ -98,16 +98,18 @@ class NetworkSearch(SteppedStrategy):
 
     def _predict(self, points: Sequence[Point], axes: Sequence[str]) -> Array | None:
         """Return s per minibatch and W of the points, shape (points, 2); ``None`` when none of them was measured."""
+        from edgetune.stages.search.strategies.power_train_network import features
 
-        from edgetune.stages.search.strategies.power_train_network import features, predict
+        told = [(row, found) for row, point in enumerate(points) if (found := self._told.get(point)) is not None]
+        rows, results = [row for row, each in told if each.minibatch_s], [each for _, each in told if each.minibatch_s]
+        measured = np.array([(each.minibatch_s, np.nan if each.power_w is None else each.power_w) for each in results])
+        return self._taught(features(points, axes), rows, measured) if rows else None
 
-        rows, measured = [], []
-        for row, point in enumerate(points):
-            result = self._told.get(point)
-            if result is not None and result.minibatch_s is not None:
-                rows.append(row)
-                measured.append((result.minibatch_s, np.nan if result.power_w is None else result.power_w))
-        return predict(features(points, axes), rows, np.array(measured), seed=self._seed) if rows else None
+    def _taught(self, inputs: Array, rows: Sequence[int], measured: Array) -> Array:
+        """Return the predictions of a network taught with these points; see ``power_train_network.predict``."""
+        from edgetune.stages.search.strategies.power_train_network import predict
+
+        return predict(inputs, rows, measured, seed=self._seed)
 
     def _halves(self, row: int, learnt: Predictions, reason: str) -> list[Suggestion]:
         """Return the unmeasured points of one place: its point, and its partner of two workloads."""
@@ -139,27 +141,12 @@ class Nn(NetworkSearch):
         """Return 250, Fulcrum's; of two workloads twice as many halves."""
         return 2 * POINTS if problem.kind in PAIRS else POINTS
 
-    def predictions(self) -> tuple[Array, Array]:
-        """Return predicted s per minibatch and W of every point of the space.
+    def predictions(self) -> Predictions:
+        """Return the predictions of every point of the space.
 
         Raises:
             ValueError: nothing was measured.
         """
-        learnt = self._taught()
-        return learnt.minibatch_s, learnt.power_w
-
-    def background_predictions(self) -> tuple[Array, Array]:
-        """Return the predictions of the background workload in the mode of every point of the space.
-
-        Raises:
-            ValueError: nothing was measured, or there is one workload only.
-        """
-        learnt = self._taught()
-        if learnt.background_s is None or learnt.background_w is None:
-            raise ValueError("there is no background workload")
-        return learnt.background_s, learnt.background_w
-
-    def _taught(self) -> Predictions:
         learnt = self._learn()
         if learnt is None:
             raise ValueError("nothing was measured that could teach the network")
