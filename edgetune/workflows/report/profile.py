@@ -26,6 +26,7 @@ from edgetune.workflows.report.comparison import column_name, setting_cell, sett
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import Profile, ProfileRow
+    from edgetune.stages.profiling.energy import TokenEnergy
 
 _Figures = Mapping[str, "Callable[[ProfileRow], object]"]
 
@@ -51,6 +52,28 @@ _COUNTED = {
 }
 
 
+def _write_energies(rows: Sequence[ProfileRow], settings: _Figures, out: SectionWriter) -> None:
+    """Write the energy of a token of prompts and of answers, if the lengths of requests tell it."""
+    from edgetune.stages.profiling.energy import token_energies
+
+    found = token_energies(rows)
+    if not found:
+        return
+    out.note("energy of a token by least squares over the lengths, and the residual of a request")
+    figures: Mapping[str, Callable[[TokenEnergy], object]] = {
+        **{name: partial(_of_row, cell_of) for name, cell_of in settings.items() if name != "workload"},
+        "of a prompt>": lambda each: si_cell(each.prompt_j, "J"),
+        "of an answer>": lambda each: si_cell(each.output_j, "J"),
+        "residual>": lambda each: f"{each.residual:.1%}" if each.pairs > 2 else None,
+        "lengths>": lambda each: each.pairs,
+    }
+    out.table(*rows_of(figures, found))
+
+
+def _of_row(cell_of: Callable[[ProfileRow], object], each: TokenEnergy) -> object:
+    return cell_of(each.row)
+
+
 def write_answers(rows: Sequence[ProfileRow], settings: _Figures, out: SectionWriter) -> None:
     """Write times, rates and energy of the answers of a server; nothing if no row is of a server.
 
@@ -69,6 +92,7 @@ def write_answers(rows: Sequence[ProfileRow], settings: _Figures, out: SectionWr
     out.note(text)
     out.table(*rows_of({**settings, **_TIMES}, found))
     out.table(*rows_of({**settings, **_RATES}, found))
+    _write_energies(rows, settings, out)
     if any(row.bunched_share for row in found):
         text = "bunched: share of the answers whose tokens arrived together; they have no ttft and no time of a token"
         out.note(text)
