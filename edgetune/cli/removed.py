@@ -6,7 +6,6 @@ REPLACED: dict[str, str] = {
     "completions": "take the scripts of completions/, or what _EDGETUNE_COMPLETE=source_bash edgetune prints",
     "device list": "edgetune device lists them",
     "zoo list": "edgetune zoo lists them",
-    "profile --memory-budget": "name batch sizes: one that does not fit is a failed point; the table has the memory",
     "profile --optimizer": "leave the option out: Adam trains",
     "profile --dataset-samples": "save so many: numpy.savez(FILE, x=x[:N], y=y[:N])",
     "profile --calibration": "quantise the network with its scales (QDQ), which TensorRT reads",

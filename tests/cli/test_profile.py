@@ -199,6 +199,25 @@ def test_a_signal_in_the_middle_keeps_what_was_done(edgetune, tmp_path, number, 
     assert "resuming: 1 of 1 points are done; --fresh starts over" in resumed.err
 
 
+# The largest batch size
+
+
+@pytest.mark.slow
+def test_largest_batch_within_a_budget_is_measured(edgetune, tmp_path):
+    """The network takes much memory and little time: a sample and its answer are 1 MiB each."""
+    table, network = tmp_path / "p.parquet", tmp_path / "wide.onnx"
+    graph = onnx.parser.parse_graph("wide (float[n,262144] x) => (float[n,262144] y) { y = Relu(x) }")
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), network)
+    ended = edgetune(
+        "profile", str(network), "--device", "host", "--batch-sizes", "4,max", "--memory-budget", "300MiB",
+        "--minibatches", "5", "-o", str(table),
+    )  # fmt: skip
+    assert ended.code == 0, ended.err
+    small, large = io.read_profile(str(table)).rows
+    assert small.batch_size == 4 < large.batch_size
+    assert small.memory_peak_bytes < large.memory_peak_bytes < 1.1 * (300 << 20)
+
+
 # Models and training files that cannot be used
 
 

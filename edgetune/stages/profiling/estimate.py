@@ -158,7 +158,7 @@ def _probed(
     first = min(points, key=lambda point: point.batch_size)
     probe = replace(first, mode=Mode())
     as_found = replace(device, modes=Absent("an estimate sets no power mode"))
-    few = replace(options, minibatches=_PROBED_MINIBATCHES, retries=0, cool_to_c=None, soak_s=None, idle_gaps_s=())
+    few = options.probing(_PROBED_MINIBATCHES)
     begun_s = time.monotonic()
     with contextlib.closing(Supervisor(source, workload, options)) as supervisor:
         supervisor.open(probe)

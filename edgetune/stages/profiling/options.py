@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from edgetune.errors import InputError
@@ -90,6 +90,10 @@ class ProfileOptions:
     def long_s(self) -> float:
         """Time of a soak and of idling, s, by which the limit of a point is extended."""
         return (self.soak_s or 0.0) + self.idling_s
+
+    def probing(self, minibatches: int) -> ProfileOptions:
+        """Return the options of a quick try: a few minibatches, without repeats, waits or a soak."""
+        return replace(self, minibatches=minibatches, retries=0, cool_to_c=None, soak_s=None, idle_gaps_s=())
 
     @property
     def feed(self) -> Feed:

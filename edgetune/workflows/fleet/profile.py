@@ -111,8 +111,8 @@ def asked_of(opts: ProfileCommandOptions) -> Asked:
         InputError: an option is invalid, or a file is missing.
     """
     profile_options(opts)
-    if opts.shard is not None or opts.root is not None:
-        raise InputError("--shard and --root are for one board", "leave them out")
+    if opts.shard is not None or opts.root is not None or "max" in str(opts.batch_sizes):
+        raise InputError("--shard, --root and --batch-sizes max are for one board", "leave them out")
     training = [each.name for each in fields(ConvergenceOptions)]
     given: dict[str, Any] = {
         each.name: list(value) if isinstance(value := getattr(opts, each.name), tuple) else value

@@ -184,10 +184,15 @@ class ProfileCommandOptions(ServerOptions, ConvergenceOptions, MeasuringOptions)
     batch_sizes: Annotated[
         str | Sequence[int] | None,
         Option(
-            "Samples per minibatch, e.g. 1,4,16. Default: the exported size, else 1; of a table, all sizes.",
+            "Samples per minibatch, e.g. 1,4,16; max for the largest that fits in memory. Default: the exported size, "
+            "else 1; of a table, all sizes.",
             ("--batch-sizes", "-b"), "Problem", "LIST",
         ),
     ] = None  # fmt: skip
+    memory_budget: Annotated[
+        str | int | None,
+        Option("Most memory for --batch-sizes max, e.g. 2GiB. Default: 90% of what is free.", (), "Problem", "SIZE"),
+    ] = None
     batch_axis: options.BatchAxis = ()
     batch_option: Annotated[
         str | None,

@@ -27,6 +27,7 @@ from edgetune.stages.profiling.sweep_journal import (
     identity_sha256,
     missing_points,
 )
+from edgetune.units import parse_bytes
 from edgetune.workflows.device_option import open_named, recovered, warn_of_load
 from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import profile_options
@@ -34,7 +35,7 @@ from edgetune.workflows.profile.commands import as_command
 from edgetune.workflows.profile.convergence import refuse_training
 from edgetune.workflows.profile.engines import build_engines, check_modelled, in_python
 from edgetune.workflows.profile.options import ProfileCommandOptions
-from edgetune.workflows.profile.subject import WorkloadOptions, check, choose_subject
+from edgetune.workflows.profile.subject import WorkloadOptions, check, choose_subject, with_largest, without_max
 from edgetune.workflows.profile.tables import share_asked
 from edgetune.workflows.reporting import Reporter, SimulationLabel, reporting_saved
 from edgetune.workloads.endpoint import with_requests
@@ -84,7 +85,7 @@ def plan_profile(
     Raises:
         InputError, DeviceError: see ``profile``.
     """
-    request = request_of(opts, reporter)
+    request = request_of(opts, reporter, run_code=False)
     stands, entries = (SweepState(None, request.points), []) if opts.fresh else (sweep_state(request), started(request))
     done = finished_visits(entries)
     planned = stands.order(request)
@@ -102,8 +103,8 @@ def plan_profile(
     return request, left, expected.times(len(order) / (len(left) * rounds))
 
 
-def request_of(opts: ProfileCommandOptions, reporter: Reporter) -> ProfileRequest:
-    """Open the device and choose the points, without measuring any."""
+def request_of(opts: ProfileCommandOptions, reporter: Reporter, *, run_code: bool = True) -> ProfileRequest:
+    """Open the device and choose the points, without measuring any; ``run_code`` allows to look for the largest."""
     refuse_training(opts)
     opts = as_command(opts, reporter)
     options = profile_options(opts)
@@ -115,10 +116,18 @@ def request_of(opts: ProfileCommandOptions, reporter: Reporter) -> ProfileReques
         prompts=opts.prompts,
         arrivals=opts.arrivals,
     )
-    words = WorkloadOptions(model, opts.task, opts.batch_sizes, opts.modes, opts.ops, tuple(opts.batch_axis))
+    sizes, largest = without_max(opts.batch_sizes)
+    words = WorkloadOptions(model, opts.task, sizes, opts.modes, opts.ops, tuple(opts.batch_axis))
     check(words)
+    budget_bytes = None if opts.memory_budget is None else parse_bytes(opts.memory_budget, what="--memory-budget")
+    if not largest and budget_bytes is not None:
+        raise InputError("--memory-budget is for --batch-sizes max", "edgetune search keeps a budget of memory, too")
+    if largest and not run_code:
+        raise InputError("--batch-sizes max runs the network to find it", "leave --dry-run out, or name sizes")
     device = in_python(open_named(opts.device, opts.root, seed=options.seed), options.python)
     check_modelled(device, opts.engine)
+    if largest:
+        words = with_largest(device, words, options, budget_bytes, reporter)
     subject = choose_subject(device, words, options, default_size=1)
     for note in subject.notes:
         reporter.warn(note)
