@@ -47,7 +47,6 @@ class NetworkSource:
         model: A workload (``zoo:NAME``, an ONNX file), or a folder made by ``edgetune schedule prepare``; ``None``
             if only its costs are known, so that it can only be simulated.
         inputs: ``.npz`` with a sample of each input; random ones without it.
-        handler: Python file that makes samples and receives answers.
         costs: A table of layers with their bytes and times.
         network: The network's name in that table; ``None`` for ``name``.
     """
@@ -55,7 +54,6 @@ class NetworkSource:
     name: str
     model: str | None = None
     inputs: str | None = None
-    handler: str | None = None
     costs: str | None = None
     network: str | None = None
 
@@ -163,8 +161,8 @@ def _check_network(network: NetworkSource, *, name: str) -> None:
     if (network.model is None) == (network.costs is None):
         hint = "write model: MODEL, or costs: FILE where it is simulated only"
         raise InputError(f"{where} has {'both a model and' if network.model else 'neither a model nor'} costs", hint)
-    if network.costs is not None and (network.inputs or network.handler):
-        raise InputError(f"{where} is simulated only, and has inputs or a handler", "leave them out")
+    if network.costs is not None and network.inputs:
+        raise InputError(f"{where} is simulated only, and has inputs", "leave them out")
     if network.model is not None and network.network is not None:
         raise InputError(f"{where} has a model, and {network.network!r} is of costs", "leave network out")
 

@@ -212,7 +212,7 @@ def test_kernel_tasks_have_quantities_and_read_back() -> None:
         ("jobs", "models/age.onnx", "{costs: c.parquet, netwrok: n}", "'networks.age.netwrok'", "mean network?"),
         ("jobs", "models/age.onnx", "{inputs: x.npz}", "network age has neither a model nor costs", ""),
         ("jobs", "models/age.onnx", "{model: m.onnx, network: n}", "age has a model, and 'n'", "leave network out"),
-        ("jobs", "models/age.onnx", "{costs: c.parquet, handler: h.py}", "is simulated only", ""),
+        ("jobs", "models/age.onnx", "{costs: c.parquet, inputs: h.npz}", "is simulated only", ""),
         ("jobs", "{faces: 'zoo:alexnet', age: models/age.onnx}", "{}", "names no networks", ""),
         ("jobs", "{faces: 'zoo:alexnet', age: models/age.onnx}", "[faces]", "networks is ['faces']", "mapping"),
         ("jobs", "name: photos", "name: no", "jobs.0.name is False", "quote a name such as 'no'"),

@@ -161,7 +161,7 @@ ODD = (
 )  # fmt: skip
 WHOLE = {
     "kind": "jobs", "version": 1, "memory": "64MiB", "workers": 2, "policy": "reuse", "seed": 1,
-    "networks": {"faces": {"costs": "costs.csv", "network": "faces", "model": None, "inputs": None, "handler": None}},
+    "networks": {"faces": {"costs": "costs.csv", "network": "faces", "model": None, "inputs": None}},
     "jobs": [
         {
             "name": "photos", "networks": ["faces"], "arrivals": "batch", "intensity": None, "count": 2,

@@ -42,7 +42,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Prepared]:
 
 
 class Kept:
-    """Samples that differ between requests, and all answers."""
+    """Samples that differ between requests, and all answers that the backend leaves here."""
 
     def __init__(self, prepared: Mapping[str, Prepared]) -> None:
         self.prepared = prepared
@@ -52,8 +52,15 @@ class Kept:
         generator = np.random.default_rng(request)
         return {t.name: generator.random(t.shape, dtype=np.float32) for t in self.prepared[network].inputs}
 
-    def take(self, request: int, network: str, outputs: Arrays) -> None:
-        self.answers[request] = outputs
+
+class Backend(LiveTaskBackend):
+    """Keeps the answers of requests that are dropped."""
+
+    def drop(self, request: Request) -> None:
+        names, begun = self._networks[request.network].outputs, self._begun.get(request.number)
+        if begun is not None and begun.values.keys() >= set(names):
+            self._samples.answers[request.number] = {name: begun.values[name].numpy() for name in names}
+        super().drop(request)
 
 
 def whole_answer(prepared: Prepared, fed: Arrays) -> Arrays:
@@ -74,7 +81,7 @@ def run(
     answers: Any,
 ) -> ScheduleLoop:
     chosen = POLICIES[policy]()
-    backend = LiveTaskBackend(runnables, workers=2, answers=answers)
+    backend = Backend(runnables, workers=2, samples=answers)
     with closing(backend):
         known = taken_by(chosen, networks)
         loop = ScheduleLoop(
@@ -135,18 +142,15 @@ def test_storage_that_fails_ends_the_requests_that_need_it_and_returns_their_mem
 
 
 class Spoilt(Kept):
-    """One request has a sample of a wrong shape; another's answer cannot be taken."""
+    """One request has a sample of a wrong shape; others have none."""
 
     def sample(self, request: int, network: str) -> Arrays:
-        made = super().sample(request, network)
-        return made if request != 1 else {name: array[..., :5].copy() for name, array in made.items()}
-
-    def take(self, request: int, network: str, outputs: Arrays) -> None:
         if request == 2:
-            raise InputError("the disk is full", "free space")
+            raise InputError("the sample is damaged", "run the same command again")
         if request == 4:
             raise RuntimeError("nobody thought of this")
-        super().take(request, network, outputs)
+        made = super().sample(request, network)
+        return made if request != 1 else {name: array[..., :5].copy() for name, array in made.items()}
 
 
 def test_weights_that_cannot_be_viewed_leave_nothing_mapped(prepared: dict[str, Prepared]) -> None:
@@ -165,7 +169,7 @@ def test_a_request_that_fails_takes_no_other_down(prepared: dict[str, Prepared])
     outcomes = {record.request.number: (record.outcome, record.failure) for record in loop.requests}
     assert [outcomes[number][0] for number in range(5)] == ["ok", "failed", "failed", "ok", "failed"]
     assert "ONNX Runtime failed" in str(outcomes[1][1])
-    assert str(outcomes[2][1]).endswith("the disk is full")
+    assert str(outcomes[2][1]).endswith("the sample is damaged")
     assert str(outcomes[4][1]).endswith("RuntimeError: nobody thought of this")
     assert sorted(answers.answers) == [0, 3]
     assert loop.state.memory.settled
@@ -174,7 +178,7 @@ def test_a_request_that_fails_takes_no_other_down(prepared: dict[str, Prepared])
 def test_values_are_dropped_with_their_last_reader(prepared: dict[str, Prepared]) -> None:
     """Of a chain, only the latest output is there; an answer stays until the request is finished."""
     runnable = layers(prepared)["wide"]
-    backend = LiveTaskBackend({"wide": runnable}, workers=1, answers=Kept(prepared))
+    backend = LiveTaskBackend({"wide": runnable}, workers=1, samples=Kept(prepared))
     request = Request(7, "wide", 0)
     alive: list[set[str]] = []
     with closing(backend):

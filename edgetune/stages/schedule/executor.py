@@ -18,13 +18,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from edgetune.errors import InputError
 from edgetune.stages.schedule.weights import MappedWeights, drop_cached
-from edgetune.workloads.prepared import Prepared, PreparedLayer, TensorSpec
+from edgetune.workloads.prepared import Prepared, PreparedLayer
 
 Values = Mapping[str, Any]
 """ONNX Runtime's values (``OrtValue``) by the name of the tensor."""
@@ -246,9 +246,6 @@ def environment_of(form: Literal["layers"] | Form) -> Mapping[str, str]:
     return {**_QUIET, **(_EXACT_HEAP if form == "layers" else {})}
 
 
-if TYPE_CHECKING:
-    from edgetune.workloads.python_file import HandlerFile
-
 Arrays = Mapping[str, Any]
 
 
@@ -277,60 +274,26 @@ def read_sample(folder: Path, count: int) -> list[Any]:
         raise InputError(f"cannot read input in {folder}: {one_line(error)}", "run the same command again") from None
 
 
-class Exchange:
-    """Samples and answers of the networks of a run.
+class Samples:
+    """The samples of the networks of a run.
 
     Args:
         folders: The folder of each network's files.
         prepared: The prepared networks, by name.
-        handlers: Code of the user, for networks that have some.
     """
 
-    def __init__(
-        self, folders: Mapping[str, Path], prepared: Mapping[str, Prepared], handlers: Mapping[str, HandlerFile]
-    ) -> None:
-        self._folders, self._prepared, self._handlers = folders, prepared, handlers
+    def __init__(self, folders: Mapping[str, Path], prepared: Mapping[str, Prepared]) -> None:
+        self._folders, self._prepared = folders, prepared
         self._samples: dict[str, Arrays] = {}
 
-    def sample(self, request: int, network: str) -> Arrays:
+    def sample(self, request: int, network: str) -> Arrays:  # noqa: ARG002 -- all requests of a network have one
         """Return the arrays that a request feeds to its network; called once, by a worker.
 
         Raises:
-            EdgetuneError: no sample can be made or read.
+            InputError: no sample can be read.
         """
-        tensors = self._prepared[network].inputs
-        handler = self._handlers.get(network)
-        if handler is not None and handler.inputs is not None:
-            return _sample(handler.inputs(request, None), tensors)
         if network not in self._samples:
+            tensors = self._prepared[network].inputs
             arrays = read_sample(self._folders[network], len(tensors))
             self._samples[network] = dict(zip((tensor.name for tensor in tensors), arrays, strict=True))
         return self._samples[network]
-
-    def take(self, request: int, network: str, outputs: Arrays) -> None:
-        """Give an answer to the handler, where there is one; called in the loop's thread, before the next task."""
-        handler = self._handlers.get(network)
-        if handler is not None and handler.outputs is not None:
-            first = {name: array[0] if np.ndim(array) else array for name, array in outputs.items()}  # of the batch
-            handler.outputs(request, None, first)
-
-
-def _sample(given: Any, tensors: Sequence[TensorSpec]) -> Arrays:
-    """Return the sample of a handler as the network takes it: repeated to fill its batch.
-
-    Raises:
-        InputError: the sample lacks an input, or one has another shape or type.
-    """
-    made: dict[str, Any] = {}
-    for tensor in tensors:
-        if not isinstance(given, Mapping) or tensor.name not in given:
-            raise InputError(f"inputs() returned no {tensor.name!r}", "return an array for each input of the network")
-        array = np.asarray(given[tensor.name])
-        if array.dtype != np.dtype(tensor.dtype) or array.shape != tensor.shape[1:]:
-            raise InputError(
-                f"inputs() returned {tensor.name!r} as {array.dtype} of shape {list(array.shape)}, "
-                f"the network takes {tensor.dtype} of shape {list(tensor.shape[1:])}",
-                "convert it, and leave the dimension of the batch out",
-            )
-        made[tensor.name] = np.ascontiguousarray(np.broadcast_to(array, tensor.shape))
-    return made

@@ -14,12 +14,12 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from edgetune.errors import EdgetuneError
-from edgetune.stages.schedule.executor import Exchange, Runnable, Values, one_line
+from edgetune.stages.schedule.executor import Runnable, Samples, Values, one_line
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.tasks import FinishedTask, LayerTask
 from edgetune.units import NS
@@ -31,13 +31,11 @@ class _Begun:
 
     Args:
         network: Its network.
-        left: Number of layers that have not been executed.
-        unread: Number of reads to come of each tensor; answers are read once more, at the end.
+        unread: Number of reads to come of each tensor; answers stay until the request is dropped.
         values: Tensors that are there.
     """
 
     network: str
-    left: int
     unread: dict[str, int]
     values: dict[str, Any] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -49,12 +47,12 @@ class LiveTaskBackend:
 
     Args:
         networks: The networks, by name.
-        answers: Samples and answers.
+        samples: Their samples.
         workers: Number of threads.
     """
 
-    def __init__(self, networks: Mapping[str, Runnable], answers: Exchange, *, workers: int) -> None:
-        self._networks, self._answers = networks, answers
+    def __init__(self, networks: Mapping[str, Runnable], samples: Samples, *, workers: int) -> None:
+        self._networks, self._samples = networks, samples
         self._loaded: dict[tuple[str, int], tuple[Runnable, Any]] = {}
         self._begun: dict[int, _Begun] = {}
         self._over: deque[tuple[FinishedTask, Any]] = deque()
@@ -85,9 +83,9 @@ class LiveTaskBackend:
 
     def _executing(self, network: Runnable, task: LayerTask) -> Callable[[], Values]:
         begun = self._begun.get(task.request)
-        if begun is None:  # an output of the network is read once more, at the end
+        if begun is None:  # an output of the network counts as read once more, so that it stays until the end
             reads_of = Counter([*(name for reads in network.reads for name in reads), *network.outputs])
-            begun = self._begun[task.request] = _Begun(task.network, len(network.reads), dict(reads_of))
+            begun = self._begun[task.request] = _Begun(task.network, dict(reads_of))
         reads = network.reads[task.layer]
         _, loaded = self._loaded.get((task.copy, task.layer), (network, None))
 
@@ -103,7 +101,7 @@ class LiveTaskBackend:
             if not begun.fed:
                 import onnxruntime as ort
 
-                sample = self._answers.sample(request, begun.network)
+                sample = self._samples.sample(request, begun.network)
                 for name in network.inputs:
                     begun.values[name] = ort.OrtValue.ortvalue_from_numpy(sample[name])
                 begun.fed = True
@@ -147,22 +145,11 @@ class LiveTaskBackend:
             self._loaded[task.copy, task.layer] = (network, result)
             return done
         begun = self._begun[task.request]
-        begun.left -= 1
         begun.values.update(result)
         for name in network.reads[task.layer]:
             begun.unread[name] -= 1
         for name in [name for name in begun.values if not begun.unread.get(name)]:
             del begun.values[name]
-        return done if begun.left else self._answered(done, begun)
-
-    def _answered(self, done: FinishedTask, begun: _Begun) -> FinishedTask:
-        """Hand over the answer; if that fails for any reason, the last execution has failed and no other."""
-        task = done.task
-        try:
-            outputs = {name: begun.values[name].numpy() for name in self._networks[task.network].outputs}
-            self._answers.take(task.request, task.network, outputs)
-        except Exception as error:
-            return replace(done, failure=_reason(error))
         return done
 
     def unload(self, copy: str, layer: int) -> None:
@@ -171,7 +158,7 @@ class LiveTaskBackend:
         network.unload(loaded)
 
     def drop(self, request: Request) -> None:
-        """Drop everything that is left of a request; an answer was handed over with the last execution."""
+        """Drop everything that is left of a request, its answer among it."""
         self._begun.pop(request.number, None)
 
     def close(self) -> None:

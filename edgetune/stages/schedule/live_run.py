@@ -38,13 +38,11 @@ class LiveNetwork:
         network: As the loop knows it, under its name in this run.
         prepared: Its folder.
         inputs: ``.npz`` with a sample of each input; random ones without it.
-        handler: Python file with ``inputs`` and ``outputs``, see ``workloads.handler_file``.
     """
 
     network: LayeredNetwork
     prepared: Prepared
     inputs: Path | None = None
-    handler: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +194,6 @@ class LiveRun:
                     "prepared": str(prepared.folder),
                     "folder": str(folders[each.network.name]),
                     "changed_ns": changed,
-                    "handler": None if each.handler is None else str(each.handler),
                 }
             )
         return {

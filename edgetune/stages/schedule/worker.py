@@ -152,28 +152,24 @@ class _Run:
 
 
 def _open_networks(command: Command) -> tuple[dict[str, Any], Any]:
-    """Return a runnable for each network, and the source of its samples."""
+    """Return a runnable for each network, and their samples."""
     import onnxruntime as ort
 
-    from edgetune.stages.schedule.executor import Exchange, PreparedLayers, WholeNetwork
+    from edgetune.stages.schedule.executor import PreparedLayers, Samples, WholeNetwork
     from edgetune.workloads.prepared import check_runtime, open_prepared, processor_kind
 
     ort.set_default_logger_severity(4)  # an error is an exception
     runnables: dict[str, Any] = {}
-    prepared, folders, handlers = {}, {}, {}
+    prepared, folders = {}, {}
     for each in command["networks"]:
         name, drop = each["name"], command["drop_cache"]
         prepared[name], folders[name] = open_prepared(Path(each["prepared"])), Path(each["folder"])
-        if each["handler"] is not None:
-            from edgetune.workloads.python_file import open_handler
-
-            handlers[name] = open_handler(Path(each["handler"]))
         if command["form"] == "layers":
             check_runtime(prepared[name], ort.__version__, processor_kind())
             runnables[name] = PreparedLayers(prepared[name], each["changed_ns"], drop_cache=drop)
         else:
             runnables[name] = WholeNetwork(prepared[name], command["form"], drop_cache=drop)
-    return runnables, Exchange(folders, prepared, handlers)
+    return runnables, Samples(folders, prepared)
 
 
 def _plain(noun: Any) -> list[Any]:

@@ -35,7 +35,7 @@ class JobNetwork:
         timed: Whether the times were measured.
         prepared: Its prepared folder; ``None`` if only its costs are known.
         origin: The model it was made from, for the header of the timeline.
-        inputs, handler: Files of samples; ``None`` for random ones.
+        inputs: File of samples; ``None`` for random ones.
         costed_as: Its name in a table of layer costs; ``None`` without one.
     """
 
@@ -44,7 +44,6 @@ class JobNetwork:
     prepared: Prepared | None
     origin: Mapping[str, Any]
     inputs: Path | None = None
-    handler: Path | None = None
     costed_as: str | None = None
 
 
@@ -82,12 +81,9 @@ def read_located_jobs(file: str) -> Jobs:
         return beside if os.path.lexists(as_found(beside)) else name
 
     networks = (
-        replace(
-            each, model=located(each.model), costs=located(each.costs), inputs=located(each.inputs),
-            handler=located(each.handler),
-        )
+        replace(each, model=located(each.model), costs=located(each.costs), inputs=located(each.inputs))
         for each in jobs.networks
-    )  # fmt: skip
+    )
     return replace(jobs, networks=tuple(networks))
 
 
@@ -172,17 +168,10 @@ def _modelled(
         message = f"the costs of {source.name} are of another model than the one in {prepared.folder}"
         raise InputError(message, "measure it again with edgetune schedule profile")
     known = _choose(source, prepared, costed, simulate=simulate, models=models)
-    inputs, handler = (None if file is None else _file(file) for file in (source.inputs, source.handler))
-    return replace(known, inputs=inputs, handler=handler, costed_as=name)
-
-
-def _file(name: str) -> Path:
-    path = Path(as_found(name))
-    if not path.is_file():
-        raise InputError(
-            f"{name} does not exist", "inputs are a .npz file with one array per input, a handler is Python"
-        )
-    return path
+    inputs = None if source.inputs is None else Path(as_found(source.inputs))
+    if inputs is not None and not inputs.is_file():
+        raise InputError(f"{source.inputs} does not exist", "inputs are a .npz file with one array per input")
+    return replace(known, inputs=inputs, costed_as=name)
 
 
 def _choose(

@@ -134,7 +134,7 @@ def _target(opts: ScheduleOptions, jobs: Jobs, reporter: Reporter) -> Target:
     """
     target = choose_target(opts.output, "timeline.parquet", last=True, stdout=reporter.stdout)
     inputs = [opts.jobs, opts.costs, *(each.costs for each in jobs.networks)]
-    inputs += [file for each in jobs.networks for file in (each.model, each.inputs, each.handler)]
+    inputs += [file for each in jobs.networks for file in (each.model, each.inputs)]
     outputs = {"-o": target.file, "--plot": opts.plot}
     check_outputs(outputs, inputs, {"-o": "timeline"})
     return target

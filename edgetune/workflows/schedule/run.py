@@ -345,19 +345,17 @@ class LiveRunner:
         return TurnResult([*rows, counted], conditions, failure)
 
     def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:
-        """Return the memory of the process before any network is loaded; no network and no handler's code is run.
+        """Return the memory of the process before any network is loaded; no network is run.
 
         Raises:
             InputError, InfeasibleError, DeviceError: the plan cannot run.
         """
-        return self._run_of(policy, requests, handled=False).rehearse().base_bytes or 0
+        return self._run_of(policy, requests).rehearse().base_bytes or 0
 
-    def _run_of(self, policy: PolicyChoice, requests: Sequence[Request], *, handled: bool = True) -> LiveRun:
+    def _run_of(self, policy: PolicyChoice, requests: Sequence[Request]) -> LiveRun:
         plan = self._plan
         networks = [
-            LiveNetwork(
-                self._believed[each.network.name], each.prepared, each.inputs, each.handler if handled else None
-            )
+            LiveNetwork(self._believed[each.network.name], each.prepared, each.inputs)
             for each in plan.scenario.known
             if each.prepared is not None
         ]
