@@ -26,6 +26,7 @@ REPLACED: dict[str, str] = {
     "fleet join --unit": "a systemd unit that runs the command is a few lines of your own",
     "fleet start --unit": "a systemd unit that runs the command is a few lines of your own",
     "search --samples": "leave it out: the time per sample of the plan times your samples is that of a training",
+    "search --good-enough": "--max-points N measures more where the expected gain, which a search says, is large",
     "search --soak": "edgetune profile --soak keeps a mode running",
     "search evaluate --convergence": "edgetune search --kind accuracy --convergence FILE prints the baselines",
     "search evaluate --like": "edgetune search TABLE --like FILE shows what a profile of another network spares",

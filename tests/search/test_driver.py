@@ -206,13 +206,8 @@ def test_points_asked_for_at_once_never_exceed_the_number_of_points(monkeypatch)
     assert search(TABLE, strategy="random", at_once=4, max_points=3).plan.search.points_measured == 3
 
 
-@pytest.mark.parametrize(("share", "points"), [(0.0, 4), (0.01, 4), (0.02, 3), (0.031, 2), (1.0, 1)])
-def test_a_search_ends_when_more_points_gain_too_little(forecasting, share, points):
-    assert forecasting(good_enough=share).plan.search.points_measured == points
-
-
 @pytest.mark.parametrize(("gain", "points"), [(0.9 * LITTLE, 8), (1.1 * LITTLE, 10)])
-def test_a_search_may_end_at_eight_of_ten_points_and_may_take_three_times_as_many(monkeypatch, gain, points):
+def test_a_search_may_end_at_eight_of_ten_points(monkeypatch, gain, points):
     class Settled(Forecasting):
         @classmethod
         def default_max_points(cls, problem):
@@ -225,20 +220,9 @@ def test_a_search_may_end_at_eight_of_ten_points_and_may_take_three_times_as_man
     rows = [row_at(float(i), 1.0 - 0.01 * i, 15.0) for i in range(1, 41)]
     ends = [
         search(rows, strategy="forecasting", **options).plan.search.points_measured
-        for options in ({}, {"max_points": 10}, {"good_enough": 0.5 * LITTLE})
+        for options in ({}, {"max_points": 10})
     ]
-    assert ends == [points, 10, 30]
-
-
-def test_good_enough_needs_a_strategy_that_says_the_gain(forecasting, monkeypatch):
-    with pytest.raises(InputError, match="gmd does not say what more measurements would gain") as caught:
-        search(TABLE, strategy="gmd", good_enough=0.01)
-    assert "forecasting" in caught.value.hint
-    monkeypatch.setattr(Forecasting, "learns_halves", False)
-    pair = Problem("train+infer", arrival_rate_per_s=1.0)
-    points = [row_at(1.0, 0.8, 12.3), replace(row_at(1.0, 0.1, 12.3), workload="two", task="infer")]
-    with pytest.raises(InputError, match="forecasting does not say what more"):
-        search(points, pair, strategy="forecasting", good_enough=0.01)
+    assert ends == [points, 10]
 
 
 # --- callbacks, clocks

@@ -130,8 +130,6 @@ MORE = 10
 SOONEST, LITTLE = 0.8, 0.01
 """Share of a strategy's default number of points after which a search without ``max_points`` may end, and the expected
 gain of ``MORE`` measurements at which it does."""
-LONGER = 3
-"""How many times the default number of points a search with ``good_enough``, and without ``max_points``, may take."""
 
 
 BACK_TO_BACK = DataWarning(
@@ -153,8 +151,6 @@ class SearchSettings:
         seed: Of the strategy's random choices.
         power_noise: Relative standard deviation of one power reading; 0 where a reading repeats exactly (a table).
         time_budget_s: Longest time of measurements and computation, s; ``None`` for no limit.
-        good_enough: Expected gain of ``MORE`` measurements, a share of the objective, at which the search ends;
-            ``None`` for ``LITTLE``, near the default number of points.
         at_once: Number of points that are asked for before any of them is measured, as for several boards.
         on_asked: Called with these points, so that boards begin to measure them at once.
         hints: Prior knowledge of network and device.
@@ -172,7 +168,6 @@ class SearchSettings:
     kind: type[Strategy] | None = field(default=None, kw_only=True)
     power_noise: float = 0.0
     time_budget_s: float | None = None
-    good_enough: float | None = None
     at_once: int = 1
     on_asked: Callable[[Sequence[Point]], None] = lambda _: None
     hints: Hints = NO_HINTS
@@ -197,8 +192,6 @@ class SearchSettings:
         """
         kind = self.kind or STRATEGIES[self.strategy]
         wanted = kind.default_max_points(problem) if self.max_points is None else self.max_points
-        if wanted is not None and self.max_points is None and self.good_enough is not None:
-            wanted *= LONGER
         if wanted is not None and wanted < (0 if self.known else 1):
             raise InputError(f"the number of points must be at least 1, not {wanted}", "e.g. --max-points 10")
         if wanted is None:
@@ -221,15 +214,10 @@ def start_strategy(space: Space, problem: Problem, settings: SearchSettings) -> 
     """Return the strategy at its start, adapted to two workloads where the problem has two.
 
     Raises:
-        InputError: there is no such strategy, or it cannot solve the problem, tell the modes apart, or say the gain
-            that ``good_enough`` needs.
+        InputError: there is no such strategy, or it cannot solve the problem or tell the modes apart.
     """
     kind = settings.kind or STRATEGIES.find(settings.strategy)
     adapted = problem.kind in PAIRS and not kind.learns_halves
-    if settings.good_enough is not None and (adapted or not issubclass(kind, GainForecast)):
-        able = [name for name in STRATEGIES if issubclass(STRATEGIES[name], GainForecast)]
-        message = f"--good-enough: {kind.name} does not say what more measurements would gain"
-        raise InputError(message, f"--strategy {' or '.join(able)}" if able else "leave it out")
     if space.named is not None and not kind.takes_names:
         raise InputError(
             f"{settings.strategy} needs knobs with an order, and {', '.join(space.named.labels[:4])} are only names of "
@@ -283,7 +271,7 @@ def run_search(
             break
         if left <= reserved and loop.confirm(left):
             continue
-        if (loop.good_enough() or not loop.step(left)) and not loop.confirm(left):
+        if (loop.settled() or not loop.step(left)) and not loop.confirm(left):
             break
     judged = history.judged()
     warnings = (*warnings, *unjudged_warning(problem, judged))
@@ -322,15 +310,12 @@ class _Loop:
             return None
         return self.searcher.expected_gain(MORE)
 
-    def good_enough(self) -> bool:
-        """Return whether a point is feasible and the expected gain of more measurements is small enough."""
-        enough = self.settings.good_enough
-        if enough is None:
-            enough = LITTLE if self.measured >= self.soonest else None
-        if enough is None or self.history.best is None:
+    def settled(self) -> bool:
+        """Return whether a point is feasible and more measurements are expected to gain too little to go on."""
+        if self.measured < self.soonest or self.history.best is None:
             return False
         gain = self.expected_gain()
-        return gain is not None and gain <= enough
+        return gain is not None and gain <= LITTLE
 
     def step(self, most: int) -> bool:
         """Ask for points, ``at_once`` but at most ``most``, measure and tell them; return whether one was left."""

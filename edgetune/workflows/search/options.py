@@ -89,10 +89,6 @@ class StrategyOptions:
         int | None, Option("Most points to measure. Default: the strategy's own.", metavar="N", least=0)
     ] = None  # fmt: skip
     time_budget: Annotated[str | float | None, Option("Stop measuring after this, e.g. 10m.", metavar="TIME")] = None
-    good_enough: Annotated[
-        str | float | None,
-        Option("Stop once ten more measurements are expected to gain at most this, e.g. 1%.", metavar="SHARE"),
-    ] = None
     power_noise: Annotated[
         str | float | None,
         Option(

@@ -160,7 +160,7 @@ def describe_plan(plan: Plan, points: str | None = None) -> str:
 def describe_gain(share: float) -> str:
     """Return the expected gain of more measurements, a share of the objective, as a line."""
     percent = "less than 0.1" if share < 0.001 else f"{100 * share:.2g}"
-    more = "; too few for this budget, --good-enough 1% goes on" if share > TOO_FEW else ""
+    more = "; too few for this budget: give more with --max-points" if share > TOO_FEW else ""
     return f"expected gain of ten more measurements: {percent} %{more}"
 
 

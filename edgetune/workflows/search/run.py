@@ -262,7 +262,6 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
     if not quick:
         reporter.info(f"searching {len(candidates.points)} points of {candidates.described} by {task.strategy}")
     candidates.warn_of_load(reporter)
-    good_enough = None if opts.good_enough is None else parse_share(opts.good_enough, what="--good-enough")
     kept = None
     try:
         with (
@@ -279,7 +278,6 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
                     seed=opts.seed,
                     power_noise=_power_noise(candidates, opts),
                     time_budget_s=task.time_budget_s,
-                    good_enough=good_enough,
                     hints=Hints(relatives=relatives.rows),
                     known=(*known.rows, *candidates.known),
                     at_once=candidates.at_once,

@@ -67,6 +67,5 @@ def choose_strategy(opts: SearchOptions, candidates: Candidates, problem: Proble
     named = any(point.mode.power_mode is not None for point in candidates.points)
     if named and offered_space(problem, candidates.points).named is not None:
         return EXHAUSTIVE, "the modes have names, which have no order, so that every point is looked at"
-    limits = (opts.max_points, opts.time_budget, opts.good_enough)
-    looked_up = opts.device is None and all(limit is None for limit in limits) and not opts.like
+    looked_up = opts.device is None and opts.max_points is opts.time_budget is None and not opts.like
     return EXHAUSTIVE if looked_up else DEFAULT, ""
