@@ -16,7 +16,6 @@ from edgetune.artifacts.io import read, write
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.plan import Plan
-from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.artifacts.roofline import KIND, VERSION, Roof, Roofline
 from edgetune.cli.main import run
 
@@ -217,28 +216,3 @@ def test_a_plan_of_one_pass_says_which(edgetune, model, tmp_path):
     ended = edgetune("roofline", model(SMALL), *words, *pick)
     assert ended.code == 0, ended.err
     assert read(Plan, str(plan)).header.inputs["workload"]["dimensions"] == {"tokens": 1, "past": 64}
-
-
-def test_the_measured_answers_of_a_server_stand_beside_the_bounds(edgetune, peaks, model, tmp_path):
-    table = tmp_path / "server.parquet"
-    knobs = {name: getattr(ROOF.mode, name) for name in ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz")}
-    rows = [
-        ProfileRow(
-            "m:p500:o64", "infer", streams, 9.0, **knobs, ttft_s=0.8, token_s=0.2, prompt_tokens=512.0,
-            output_tokens=64.0, tokens_per_s=64 * streams / 9.0,
-        )
-        for streams in (1, 4)
-    ]  # fmt: skip
-    write(Profile(Header.new("profile", 2), tuple(rows)), table)
-    asked = (model(LARGE), *peaks, "--profile", str(table))
-    found = answered(edgetune, *asked, "--batch-sizes", "1,4")["tokens"]
-    measured = [(each["name"], each["batch_size"], each["measured_tokens_per_s"]) for each in found]
-    assert measured == [
-        ("prefill 512", 1, pytest.approx(512 / 0.8)), ("decode 512", 1, pytest.approx(5.0)),
-        ("prefill 512", 4, None), ("decode 512", 4, pytest.approx(20.0)),
-    ]  # fmt: skip
-    decode, beyond = (
-        answered(edgetune, *asked, "--phase", "decode", "--context", context)["tokens"][0] for context in ("540", "600")
-    )
-    assert decode["measured_tokens_per_s"] == pytest.approx(5.0)
-    assert beyond["measured_tokens_per_s"] is None

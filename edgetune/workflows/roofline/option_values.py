@@ -1,30 +1,19 @@
 """Choices derived from the options of ``edgetune roofline``.
 
 A language model's operating points from the words of the command line: ``--phase decode --context 512,2048``.
-
-The measured passes of a language model at a server, from a profile of its answers.
-
-    |--- prefill: time to the first token ---|- decode: one token -|- decode: one token -|
-
-With several streams the prompts of some are read while others are answered, so that only one stream tells the time of a
-prefill.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from edgetune.artifacts.io import read_profile
-from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
-from edgetune.artifacts.profile import ProfileRow, Task
-from edgetune.artifacts.repeats import knob_key, one_per_point
+from edgetune.artifacts.profile import Task
 from edgetune.choices import choose
 from edgetune.devices.device import Device, LiveSource, TableSource
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import InputError
 from edgetune.stages.roofline.measure import memory_of
-from edgetune.stages.roofline.placement import operating_point
 from edgetune.workflows.parse_options import parse_batch_axes, parse_batch_sizes, parse_dimensions, parse_task
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.roofline.options import NetworkOptions, RooflineOptions
@@ -128,35 +117,6 @@ def _default_context(workload: Workload) -> int:
     return min(_CONTEXT, positions - 1) if positions > 1 else _CONTEXT
 
 
-def rows_of_server(source: str) -> tuple[ProfileRow, ...]:
-    """Return the measured answers in a profile; none if it is not of a server.
-
-    Raises:
-        InputError: the file is no profile.
-    """
-    rows = one_per_point(read_profile(source).rows).rows
-    return tuple(row for row in rows if row.status == "ok" and row.prompt_tokens and row.tokens_per_s)
-
-
-def pass_measured(rows: Sequence[ProfileRow], table: OpsTable, mode: Mode) -> ProfileRow | None:
-    """Return the row of a pass, its time as that of a minibatch, without power; ``None`` if it was not measured."""
-    point = operating_point(table)
-    if point is None:
-        return None
-    for row in rows:
-        prompt, output = round(row.prompt_tokens or 0), round(row.output_tokens or 0)
-        if row.batch_size != table.batch_size or knob_key(row.mode) != knob_key(mode):
-            continue
-        time_s = None
-        if point.phase == "prefill" and point.context == prompt and row.batch_size == 1:
-            time_s = row.ttft_s
-        if point.phase == "decode" and prompt <= point.context <= prompt + output:
-            time_s = row.token_s
-        if time_s:
-            return replace(row, minibatch_s=time_s, times_s=None, minibatch_mean_s=None, power_w=None, energy_j=None)
-    return None
-
-
 def task_of(opts: NetworkOptions) -> Task:
     """Return the task of ``--task`` and ``--train``; without either, ``infer``.
 
@@ -193,12 +153,10 @@ def dimensions_asked(opts: RooflineOptions) -> tuple[dict[str, int], ...]:
             )
         return ({},)
     dimensions = parse_dimensions(opts.dim)
-    answers = () if opts.profile is None or not opts.model.startswith(PREFIX) else rows_of_server(opts.profile)
-    prompts = dict.fromkeys(str(round(row.prompt_tokens or 0)) for row in answers)
-    points = operating_points(workload_of(opts), dimensions, opts.phase, opts.context or ",".join(prompts) or None)
+    points = operating_points(workload_of(opts), dimensions, opts.phase, opts.context)
     single = {"--tune": opts.tune, "--profile": opts.profile}
     option = next((name for name, value in single.items() if value is not None), None)
-    if len(points) > 1 and option is not None and not answers:
+    if len(points) > 1 and option is not None:
         raise InputError(
             f"{option} is for one operating point of a language model, and {len(points)} are asked",
             "choose one, e.g. --phase decode --context 2048",

@@ -22,8 +22,6 @@ from edgetune.workflows.reporting import Reporter, SimulationLabel, reporting_sa
 from edgetune.workflows.roofline.network import Placed, measured, measuring, precision_to_run, tabled
 from edgetune.workflows.roofline.option_values import (
     memory_known,
-    pass_measured,
-    rows_of_server,
     what_can_run,
     workload_of,
 )
@@ -206,7 +204,7 @@ def _placed(
     point = Point(table.workload, table.task, table.batch_size, roof.mode)
     row, reason = None, "it was not asked for"
     if opts.profile is not None:
-        row = pass_measured(rows_of_server(opts.profile), table, roof.mode) or tabled(opts.profile, point)
+        row = tabled(opts.profile, point)
         reason = f"{opts.profile} does not have it"
     elif not opts.no_measure:
         try:
