@@ -47,7 +47,7 @@ from edgetune.stages.search.evaluation.problems import (
 from edgetune.stages.search.evaluation.runner import EvaluationConditions, EvaluationRunner
 from edgetune.units import format_duration, parse_power_w, parse_rate_per_s, parse_share, parse_time_s
 from edgetune.workflows.output import Target, check_outputs, choose_target
-from edgetune.workflows.reporting import STOPS, Reporter, SimulationLabel, reporting_saved
+from edgetune.workflows.reporting import Reporter, SimulationLabel, reporting_saved
 from edgetune.workflows.search.options import FAMILIES, EvaluationOptions
 
 
@@ -123,9 +123,7 @@ class _Request:
     contenders: list[Contender]
     conditions: EvaluationConditions
 
-    def evaluation(
-        self, runs: list[EvaluationRun], said: dict[str, Any], counts: dict[str, int], *warnings: DataWarning
-    ) -> Evaluation:
+    def evaluation(self, runs: list[EvaluationRun], said: dict[str, Any], counts: dict[str, int]) -> Evaluation:
         """Return the artifact of runs, with the figures of the family and the number of problems."""
         tables, opts = self.tables, self.opts
         conditions = {
@@ -138,8 +136,7 @@ class _Request:
             "seeds": opts.seeds,
             "noise": self.conditions.noise,
         }
-        found = (*tables.data_warnings, *warnings)
-        inputs = {"tables": list(tables.inputs)}
+        inputs, found = {"tables": list(tables.inputs)}, tables.data_warnings
         return Evaluation(Header.new(KIND, VERSION, inputs=inputs, conditions=conditions, warnings=found), tuple(runs))
 
 
@@ -148,12 +145,12 @@ def evaluate(
     reporter: Reporter,
     on_evaluation: OnEvaluation = lambda *_: None,
 ) -> Evaluation:
-    """Replay the problems and write the table; if interrupted, write the completed runs and raise.
+    """Replay the problems and write the table, when all are replayed.
 
     Args:
         opts: The options.
         reporter: Receives notes.
-        on_evaluation: Called with the written table, also after an interruption.
+        on_evaluation: Called with the written table.
 
     Raises:
         InputError: an option or a table is invalid.
@@ -174,27 +171,13 @@ def evaluate(
         opts.jobs or len(os.sched_getaffinity(0)),
     )
     request = _Request(opts, family, tables, contenders, conditions)
-    if family == "dynamic":
-        with reporting_saved(reporter, lambda: "nothing is kept: the table is written when all is replayed"):
-            evaluation = _replayed_windows(request, reporter)
-        _write(evaluation, target, reporter, on_evaluation)
-        return evaluation
-    runner, said, counts = _runner(request, reporter)
-    stopped: BaseException | None = None
+    with reporting_saved(reporter, lambda: "nothing is kept: the table is written when all is replayed"):
+        evaluation = (_replayed_windows if family == "dynamic" else _replayed)(request, reporter)
     try:
-        with reporter.bar("replaying", runner.searches) as advance:
-            runner.run(advance)
-    except BaseException as error:
-        if not runner.runs():
-            if isinstance(error, STOPS):
-                reporter.info("stopped; nothing was replayed yet")
-            raise
-        stopped = error
-        reporter.info("stopped; this is what was replayed by then, and the same command starts over")
-    evaluation = request.evaluation(runner.runs(), said, counts, *(() if stopped is None else (_stopped(runner),)))
-    _write(evaluation, target, reporter, on_evaluation)
-    if stopped is not None:
-        raise stopped
+        target.write(evaluation)
+        target.report(reporter)
+    finally:  # a full disk does not cost the answer
+        on_evaluation(evaluation, target)
     return evaluation
 
 
@@ -217,16 +200,12 @@ def _family_of(tables: EvaluationTables) -> str:
     raise InputError("the tables have both training and inference", f"--family {' or '.join(FAMILIES[:4])}")
 
 
-def _write(evaluation: Evaluation, target: Target, reporter: Reporter, on_evaluation: OnEvaluation) -> None:
-    try:
-        target.write(evaluation)
-        target.report(reporter)
-    finally:  # a full disk does not cost the answer
-        on_evaluation(evaluation, target)
+def _replayed(request: _Request, reporter: Reporter) -> Evaluation:
+    """Replay the problems of a family, or a sample of them, with every contender.
 
-
-def _runner(request: _Request, reporter: Reporter) -> tuple[EvaluationRunner, dict[str, Any], dict[str, int]]:
-    """Return the function that replays the problems, their grids, and their number."""
+    Raises:
+        InputError: no problem has a solution, or an option does not apply here.
+    """
     opts, family, tables = request.opts, request.family, request.tables
     cases = cases_of(tables.subjects, cast("Family", family), grid=cast("GridName | None", opts.grid))
     require_solvers(cases, request.contenders)
@@ -245,7 +224,10 @@ def _runner(request: _Request, reporter: Reporter) -> tuple[EvaluationRunner, di
     for line in _describe_counts(family, cases, counts):
         reporter.info(line)
     grids = {"grids": sorted({case.grid for case in cases})}
-    return EvaluationRunner(cases, best, chosen, request.contenders, request.conditions), grids, counts
+    runner = EvaluationRunner(cases, best, chosen, request.contenders, request.conditions)
+    with reporter.bar("replaying", runner.searches) as advance:
+        runs = runner.run(advance)
+    return request.evaluation(runs, grids, counts)
 
 
 def _describe_counts(family: str, cases: list[EvaluationCase], counts: dict[str, int]) -> list[str]:
@@ -259,11 +241,6 @@ def _describe_counts(family: str, cases: list[EvaluationCase], counts: dict[str,
     sizes = ", ".join(f"{name} {size}" for name, size in background.items())
     listed += [f"background batch sizes: {sizes}"] if background else []
     return [f"{line}{counts['replayed']:,} are replayed", *listed]
-
-
-def _stopped(runner: EvaluationRunner) -> DataWarning:
-    done = sum(len(run.problem) for run in runner.runs())
-    return DataWarning("stopped-early", "the evaluation was stopped; run it again for the rest", {"rows": float(done)})
 
 
 def _replayed_windows(request: _Request, reporter: Reporter) -> Evaluation:
