@@ -196,16 +196,8 @@ def _kind(value: object) -> str:
 HANDLER_CONTRACT = "a handler file defines inputs(request, line), outputs(request, line, arrays), or both"
 
 
-@dataclass(frozen=True, slots=True)
-class HandlerFile:
-    """The functions of a handler file; their exceptions are reported with the place in the file."""
-
-    inputs: Callable[..., Any] | None
-    outputs: Callable[..., Any] | None
-
-
-def open_handler(path: Path) -> HandlerFile:
-    """Execute the file, once per process, and return its functions.
+def open_handler(path: Path) -> tuple[Callable[..., Any] | None, Callable[..., Any] | None]:
+    """Execute the file, once per process, and return its ``inputs`` and ``outputs``.
 
     Raises:
         InputError: the file cannot be loaded, or defines neither function. The functions raise it if the file raises.
@@ -216,7 +208,7 @@ def open_handler(path: Path) -> HandlerFile:
         raise InputError(
             f"{path} defines neither inputs(request, line) nor outputs(request, line, arrays)", HANDLER_CONTRACT
         )
-    return HandlerFile(inputs, outputs)
+    return inputs, outputs
 
 
 KIND = WorkloadKind(load, endings=(".py",), task="train", runtime="edgetune.workloads.python_file", runs_code=True)

@@ -124,6 +124,6 @@ def test_a_file_with_neither_is_refused(written, source):
 
 
 def test_an_exception_of_a_function_names_the_line(written):
-    handler = open_handler(written("def inputs(request, line):\n    raise SystemExit('done')\n"))
+    inputs, _ = open_handler(written("def inputs(request, line):\n    raise SystemExit('done')\n"))
     with pytest.raises(InputError, match=r"handle.py:2: inputs\(\) raised SystemExit: done"):
-        handler.inputs(0, None)
+        inputs(0, None)

@@ -173,10 +173,9 @@ class _Inference:
             workload, batch_size, options, configure=_patient,
             provider_options=stream.provider_options(options.ort_providers),
         )  # fmt: skip
-        handler = None if command["handler"] is None else open_handler(Path(command["handler"]))
         feed = {name: array.copy() for name, array in feed.items()}
         samples = None if command["inputs"] is None else _samples(command["inputs"], feed)
-        inputs, outputs = (None, None) if handler is None else (handler.inputs, handler.outputs)
+        inputs, outputs = (None, None) if command["handler"] is None else open_handler(Path(command["handler"]))
         names = [output.name for output in session.get_outputs()]
         self._stream, self._made_up = stream, inputs is not None
         self._reference, self._batch_size = workload.reference, batch_size

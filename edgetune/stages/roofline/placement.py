@@ -184,7 +184,8 @@ def place(table: OpsTable, roof: Roof, *, others: Sequence[Roof] = (), measured_
     flops, moved = table.flops, table.bytes_moved
     roofs = Roofs(roof, tuple(others))
     rows = tuple(_placed(row, roofs) for row in table.rows)
-    compute_s, memory_s = compute_time(table.rows, roofs), moved / roof.bytes_per_s
+    compute_s = sum(of_roof / each.flops_per_s for each, of_roof in _flops_by_roof(table.rows, roofs))
+    memory_s = moved / roof.bytes_per_s
     roof_s = max(compute_s, memory_s)
     unmodelled = next(entry for entry in ledger(table) if entry.ledger == "unmodelled")
     layers_s = sum(row.seconds for row in rows)
@@ -202,11 +203,6 @@ def layers_time(table: OpsTable, roof: Roof) -> float:
     """Return the least time of a network under one roof with each layer at its own bound, s."""
     roofs = Roofs(roof)
     return sum(work_time(roofs.of(row), row.flops, row.bytes_moved) for row in table.rows)
-
-
-def compute_time(rows: Sequence[OpRow], roofs: Roofs) -> float:
-    """Return the least time of arithmetic alone, each precision at its own peak, s."""
-    return sum(flops / roof.flops_per_s for roof, flops in _flops_by_roof(rows, roofs))
 
 
 def _flops_by_roof(rows: Sequence[OpRow], roofs: Roofs) -> list[tuple[Roof, int]]:

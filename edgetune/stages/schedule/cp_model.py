@@ -91,16 +91,13 @@ class ScheduleCpModel:
         self._limit()
         self._bound_answers()
         if objective == "response":
-            self._cost = sum(self._answers.values()) - self._arrivals
+            # arrivals are rounded up: what is subtracted must not be too little for a bound
+            arrivals = sum(-(-request.arrival_ns // self._grid_ns) for request in requests)
+            self._cost = sum(self._answers.values()) - arrivals
         else:
             self._cost = self._time("makespan")
             self.model.add_max_equality(self._cost, list(self._answers.values()))
         self.model.minimize(self._cost)
-
-    @property
-    def _arrivals(self) -> int:
-        """The sum of arrivals, rounded up: what is subtracted must not be too little for a bound."""
-        return sum(-(-request.arrival_ns // self._grid_ns) for request in self.case.requests)
 
     def ask_for_better(self, than: float) -> None:
         """Allow schedules only that cost less, in steps of the grid, and forget what the search started from."""

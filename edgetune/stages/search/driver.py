@@ -265,7 +265,8 @@ def run_search(
     reserved = min(RESERVED, max(limit // 3, 1)) if noise else 0
     warnings = (*settings.warnings, *([BACK_TO_BACK] if runs_back_to_back(problem) else []))
     while (left := limit - loop.measured) > 0:
-        if settings.time_budget_s is not None and loop.spent_s + loop.next_s() > settings.time_budget_s:
+        next_s = loop.spent_s / max(loop.measured, 1)  # the mean of those before
+        if settings.time_budget_s is not None and loop.spent_s + next_s > settings.time_budget_s:
             advice = "the time budget ended the search; with more time, more points would have been measured"
             warnings = (*warnings, DataWarning("time-over", advice, {"points": loop.measured, "spent_s": loop.spent_s}))
             break
@@ -299,10 +300,6 @@ class _Loop:
     soonest: float
     spent_s: float = 0.0
     measured: int = 0
-
-    def next_s(self) -> float:
-        """Return the expected time of the next measurement, s: the mean of those before."""
-        return self.spent_s / self.measured if self.measured else 0.0
 
     def expected_gain(self) -> float | None:
         """Return the expected gain of ``MORE`` measurements; ``None`` if no point is left, or nobody says."""

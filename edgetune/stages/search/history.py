@@ -97,7 +97,8 @@ class SearchHistory:
         if _is_measurement(row) or not again:
             self.readings[point] = [*self.readings.get(point, ()), row]
             self._suggestions.setdefault(point, suggestion)
-        judgement = self._judge_pairs(point) if self.space.background is not None else self._judge_alone(point)
+        alone = self.space.background is None
+        judgement = (self._note(point) or judge(self.problem, self.row(point))) if alone else self._judge_pairs(point)
         if again:
             self.best = min((f for f in self._found.values() if f.confirmed), key=JudgedPoint.rank, default=None)
         self.outcomes[point] = result = PointResult(judgement, *figures_of(self.row(point)), late_of(self.row(point)))
@@ -107,9 +108,7 @@ class SearchHistory:
     def row(self, point: Point) -> ProfileRow:
         """Return the row of a measured point: the mean of its readings."""
         rows = self.readings[point]
-        if len(rows) == 1:
-            return rows[0]
-        return mean_of(rows)
+        return rows[0] if len(rows) == 1 else mean_of(rows)
 
     def judged(self) -> list[PointResult]:
         """Return the result of every point; for two workloads of every complete pair, or of the halves without any."""
@@ -151,9 +150,6 @@ class SearchHistory:
         readings = len(self.readings[point])
         more = min(more, MOST_READINGS - readings)
         return could_be_confirmed(self.problem, self.row(point).power_w, readings, more, self.power_noise)
-
-    def _judge_alone(self, point: Point) -> Judgement:
-        return self._note(point) or judge(self.problem, self.row(point))
 
     def _judge_pairs(self, point: Point) -> Judgement:
         """Judge a half together with the other half; of several pairs that it completes, return the best judgement."""

@@ -212,7 +212,8 @@ def offered_space(problem: Problem, points: Iterable[Point]) -> Space:
             _refuse_unknown_sizes(problem, urgent)
         return Space.of(urgent)
     background = _background(problem, points)
-    modes = {point.mode for point in points if _is(background, point)}
+    second = (background.workload, background.task, background.batch_size)
+    modes = {point.mode for point in points if (point.workload, point.task, point.batch_size) == second}
     others = [point for point in points if point.task == task]
     if problem.kind == "infer+infer":
         left = [point for point in others if point.workload != background.workload]
@@ -255,14 +256,6 @@ def _refuse_different_knobs(point: Point, other: Mode, name: str) -> None:
         where = point.workload if odd[0] in point.mode.settings() else name
         message = f"the points of {point.workload} and {name} set different knobs: {', '.join(odd)} only in {where}'s"
         raise InputError(message, "measure both with the same knobs set")
-
-
-def _is(background: Background, point: Point) -> bool:
-    return (point.workload, point.task, point.batch_size) == (
-        background.workload,
-        background.task,
-        background.batch_size,
-    )
 
 
 def _of_one_workload(points: Sequence[Point], task: Task) -> Sequence[Point]:

@@ -28,7 +28,6 @@ from edgetune.units import NS, format_duration, format_si
 from edgetune.workflows.interleave.planning import (
     InterleaveBackend,
     InterleaveJob,
-    WatcherOfTurn,
     power_watcher,
     replanner,
 )
@@ -105,11 +104,6 @@ ROUNDING_NS = 1000
 """By how much a simulated minibatch may exceed its estimate, ns: recorded times are rounded."""
 SAVE_EVERY_S = 60.0
 """Interval between checkpoints during a run, s: a power cut costs a minute at most."""
-
-
-def _orders(engine: Engine, policy: str | None) -> bool:
-    """Return whether an engine runs one minibatch at a time; otherwise they contend for the device."""
-    return POLICIES.find(policy or engine.policy).lines_up
 
 
 def slowdown_of(contention: Contention | None, tenants: Sequence[Tenant], seed: int) -> Slowdown:
@@ -200,7 +194,7 @@ class Turns:
         if len(self._planned.tenants) < 2 or self._stopping.number is not None:
             return
         for engine in self._request.engines:
-            if engine.simulated and not _orders(engine, self._opts.policy):
+            if engine.simulated and not POLICIES.find(self._opts.policy or engine.policy).lines_up:
                 known = self._device.contention.get(engine.shares)
                 source = "equal time slices, for no pair was measured" if known is None else known.source
                 self._reporter.info(f"contention of {engine.name}: {source}")
@@ -252,7 +246,8 @@ class Turns:
 
     def _loop(self, engine: Engine, turn: int, backend: InterleaveBackend, stack: ExitStack) -> None:
         policy = POLICIES.find(self._opts.policy or engine.policy)(guard_ns=self._guard_ns())
-        made = self._watchers(backend, stack)
+        power = power_watcher(self._planned, backend, stack)
+        made = [*([] if power is None else [power]), *([replanner(self._planned)] if self._opts.adapt else [])]
         begin_ns = backend.now_ns()  # requests arrive from now on: what takes long is done
         end_ns = begin_ns + round(self._request.duration_s * NS)
         watchers = [*(make(begin_ns) for make in made), *([] if self._rows is None else [Keeper(self._rows)])]
@@ -297,11 +292,6 @@ class Turns:
                 self._outcome.notes.append(f"{saved.tenant}: not saved: {saved.failure}")
             else:
                 self._outcome.notes.append(f"{saved.tenant}: {saved.steps} steps of training are in {saved.path}")
-
-    def _watchers(self, backend: InterleaveBackend, stack: ExitStack) -> list[WatcherOfTurn]:
-        power = power_watcher(self._planned, backend, stack)
-        found = [] if power is None else [power]
-        return [*found, replanner(self._planned)] if self._opts.adapt else found
 
     def _keep_overhead(self, engine: str, loop: InterleaveLoop) -> None:
         """Record the cost of sharing in all completed turns of an engine."""

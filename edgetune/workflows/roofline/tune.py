@@ -7,7 +7,7 @@ from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.repeats import energy_per_minibatch_j, mean_minibatch_s
-from edgetune.artifacts.roofline import Roof, Roofline
+from edgetune.artifacts.roofline import Roofline
 from edgetune.devices.capabilities import Absent, ModeSpace
 from edgetune.devices.device import Device, TableSource
 from edgetune.devices.mode_grids import evenly_spaced, modes_of
@@ -81,16 +81,6 @@ def peaks_of(asked: RooflineOptions, device: Device, precision: str, reporter: R
     return measured_peaks(device, peak_modes(space_of(device)), [precision], quick=asked.quick, reporter=reporter)
 
 
-def roofs_of(roofline: Roofline, device: Device, table: OpsTable, precision: str) -> list[Roof]:
-    """Return the roofs of the precision; for a table, the peaks show whether the device is an accelerator.
-
-    Raises:
-        InputError: there are none.
-    """
-    known = {roof.precision for roof in roofline.roofs}
-    return roofs_in(roofline, table.precision if is_table(device) and precision not in known else precision)
-
-
 def candidates(device: Device, table: OpsTable, text: str | None) -> Sequence[Mode]:
     """Return the modes to choose from: the requested ones, else all; of a table only those that have the network.
 
@@ -144,7 +134,9 @@ def tune_network(
     modes = candidates(device, table, opts.modes)
     with reporting_saved(reporter, lambda: "nothing is kept: peaks are fitted when all kernels have run"):
         roofline = peaks_of(opts, device, precision, reporter)
-    inferred = infer_roofs(roofs_of(roofline, device, table, precision), modes)
+    if is_table(device) and all(roof.precision != precision for roof in roofline.roofs):
+        precision = table.precision  # the peaks show whether the device of the table is an accelerator
+    inferred = infer_roofs(roofs_in(roofline, precision), modes)
     roofs, data_warnings = inferred.roofs, (*inferred.data_warnings, *device.conditions.get("cautions", ()))
     for data_warning in data_warnings:
         reporter.warn(data_warning)

@@ -335,16 +335,13 @@ def saving_points(candidates: Candidates, path: str | None, reporter: Reporter) 
         yield kept
     except STOPS:
         if path is None and rows and not candidates.free:
-            kept.path = _new_path(f"{rows[0].workload}-{rows[0].task}-points")
+            folder = Path() if os.access(".", os.W_OK) else Path(tempfile.gettempdir())
+            kept.path = str(unused(folder / f"{rows[0].workload}-{rows[0].task}-points.parquet"))
+        raise
+    finally:
         if kept.path is not None:
             _write(candidates, rows, before, kept.path)
-        raise
-    except BaseException:
-        if path is not None:
-            _write(candidates, rows, before, path)
-        raise
     if path is not None:
-        _write(candidates, rows, before, path)
         reporter.detail(f"wrote {path}")
 
 
@@ -355,12 +352,6 @@ def saved_where(kept: SavedPoints, asked: str | None, *, free: bool) -> str:
     measured = "point measured is" if len(kept.rows) == 1 else f"{len(kept.rows)} points measured are"
     how = "the same command goes on from there" if asked is not None else f"add --known {kept.path} to go on from there"
     return f"the {measured} in {kept.path}: {how}"
-
-
-def _new_path(stem: str) -> str:
-    """Return a new path in the working folder or, if that is not writable, in the temporary folder."""
-    folder = Path() if os.access(".", os.W_OK) else Path(tempfile.gettempdir())
-    return str(unused(folder / f"{stem}.parquet"))
 
 
 def _write(candidates: Candidates, rows: Sequence[ProfileRow], before: Profile | None, path: str) -> None:

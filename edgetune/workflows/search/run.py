@@ -22,6 +22,7 @@ from edgetune.stages.search.answer import (
 from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
 from edgetune.stages.search.history import SearchHistory
 from edgetune.stages.search.problem import needs_power, validate
+from edgetune.stages.search.strategies import STRATEGIES
 from edgetune.stages.search.strategy import Hints
 from edgetune.units import parse_share, parse_time_s
 from edgetune.workflows.output import check_outputs, wrote
@@ -52,7 +53,6 @@ from edgetune.workflows.search.strategy_choice import (
     DEFAULT,
     SearchEstimate,
     choose_strategy,
-    estimate_search,
 )
 
 POWER_NOISE = 0.015
@@ -127,9 +127,15 @@ def search(opts: SearchOptions, reporter: Reporter, on_answer: OnAnswer = lambda
 
 
 def plan_search(opts: SearchOptions, reporter: Reporter) -> SearchEstimate:
-    """Return the estimate of a search, without running any code of a model."""
+    """Return the estimate of a search, without running any code of a model; known points are not measured."""
     with _opened(opts, reporter, run_code=False) as task:
-        return estimate_search(task.candidates, task.problem, task.strategy, task.opts.max_points, task.known)
+        candidates, known = task.candidates, task.known.rows
+        settings = SearchSettings(task.strategy, task.opts.max_points, kind=STRATEGIES.find(task.strategy), known=known)
+        offered, there = len(candidates.points), len({row.point for row in known} & set(candidates.points))
+        points = min(settings.limit(task.problem, offered, there), offered - there)
+        expected = None if candidates.expect is None else candidates.expect().times(points / offered)
+        described, simulated = candidates.described, candidates.simulated
+        return SearchEstimate(task.strategy, offered, points, described, simulated, expected)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Chooses the strategy of a search, the named one or the default, and estimates the cost of the search.
+"""Chooses the strategy of a search, the named one or the default.
 
 The default is ``exhaustive`` for a table, where a point costs a look-up, and ``roofline`` where points are measured, or
 where options limit the points or give prior knowledge, as in a replay of a live search. Modes that differ only in their
@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from edgetune.artifacts.problem import Problem
 from edgetune.errors import InputError
 from edgetune.stages.profiling.estimate import SweepEstimate
-from edgetune.stages.search.driver import SearchSettings
 from edgetune.stages.search.space import offered_space
 from edgetune.stages.search.strategies import STRATEGIES
-from edgetune.workflows.search.candidates import Candidates, KnownPoints
+from edgetune.workflows.search.candidates import Candidates
 from edgetune.workflows.search.options import SearchOptions
 
 DEFAULT = "roofline"
@@ -39,18 +38,6 @@ class SearchEstimate:
     described: str
     simulated: bool
     expected: SweepEstimate | None
-
-
-def estimate_search(
-    candidates: Candidates, problem: Problem, strategy: str, max_points: int | None, known: KnownPoints
-) -> SearchEstimate:
-    """Return the expected cost of a search; known points are not measured."""
-    offered = len(candidates.points)
-    settings = SearchSettings(strategy, max_points, kind=STRATEGIES.find(strategy), known=known.rows)
-    there = len({row.point for row in known.rows} & set(candidates.points))
-    points = min(settings.limit(problem, offered, there), offered - there)
-    expected = None if candidates.expect is None else candidates.expect().times(points / offered)
-    return SearchEstimate(strategy, offered, points, candidates.described, candidates.simulated, expected)
 
 
 def choose_strategy(opts: SearchOptions, candidates: Candidates, problem: Problem) -> tuple[str, str]:

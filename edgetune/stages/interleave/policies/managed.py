@@ -52,11 +52,6 @@ class _Line:
     late: int
     timely: int
 
-    @property
-    def oldest_due_ns(self) -> int:
-        """When the oldest that waits was or is due."""
-        return self.queue.arrivals_ns[0] + self.queue.budget_ns
-
 
 @dataclass(slots=True)
 class _Batch:
@@ -185,7 +180,9 @@ class Managed:
         """Return the decision while no batch is to be served: answer late requests, else train."""
         now_ns = snapshot.now_ns
         until_ns = [now_ns + batch.spare_ns for batch in batches]
-        late = sorted((line for line in lines if line.late), key=lambda line: line.oldest_due_ns)
+        late = sorted(
+            (line for line in lines if line.late), key=lambda line: line.queue.arrivals_ns[0] + line.queue.budget_ns
+        )
         for line in late:
             short_ns = self._short_ns(line, lines, now_ns)
             if short_ns <= 0:

@@ -117,13 +117,6 @@ def scaled(rates: Sequence[float], mean_per_s: float) -> tuple[float, ...]:
     return tuple(rate * mean_per_s / mean for rate in rates)
 
 
-def duration_of(row: ProfileRow) -> float:
-    """Return the time that measuring a point takes, s: as recorded, else that of some minibatches and of settling."""
-    if row.duration_s is not None:
-        return row.duration_s
-    return MINIBATCHES * (mean_minibatch_s(row) or 0.0) + SETTLING_S
-
-
 def replay(
     rates: Sequence[float], problem: Problem, candidates: Iterable[Point], measure: Measure, settings: SearchSettings
 ) -> Iterator[Window]:
@@ -170,10 +163,11 @@ class _Memory:
         self._solved = False
 
     def measure(self, point: Point) -> ProfileRow:
-        """Measure a point and remember it."""
+        """Measure a point and remember it; without a recorded time it takes that of minibatches and of settling."""
         row = self._measure(point)
         self.rows.append(row)
-        self.spent_s += duration_of(row)
+        assumed_s = MINIBATCHES * (mean_minibatch_s(row) or 0.0) + SETTLING_S
+        self.spent_s += assumed_s if row.duration_s is None else row.duration_s
         return row
 
     def solved(self) -> bool:
