@@ -216,3 +216,16 @@ def test_a_plan_of_one_pass_says_which(edgetune, model, tmp_path):
     ended = edgetune("roofline", model(SMALL), *words, *pick)
     assert ended.code == 0, ended.err
     assert read(Plan, str(plan)).header.inputs["workload"]["dimensions"] == {"tokens": 1, "past": 64}
+
+
+def test_a_profile_of_a_server_has_no_times_of_the_phases(edgetune, peaks, model, tmp_path):
+    """The bounds are answered all the same, of both phases."""
+    table = tmp_path / "server.csv"
+    table.write_text(
+        "workload,task,batch_size,minibatch_s,gpu_mhz,ttft_s,token_s,prompt_tokens,output_tokens,tokens_per_s\n"
+        "m:p512:o64,infer,1,9,1300.5,0.8,0.2,512,64,7.1\n"
+    )
+    found = answered(edgetune, model(SMALL), *peaks, "--profile", str(table))["tokens"]
+    assert [(each["name"], each["measured_tokens_per_s"]) for each in found] == [
+        ("prefill 2048", None), ("decode 2048", None)
+    ]  # fmt: skip

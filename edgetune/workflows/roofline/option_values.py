@@ -154,7 +154,7 @@ def dimensions_asked(opts: RooflineOptions) -> tuple[dict[str, int], ...]:
         return ({},)
     dimensions = parse_dimensions(opts.dim)
     points = operating_points(workload_of(opts), dimensions, opts.phase, opts.context)
-    single = {"--tune": opts.tune, "--profile": opts.profile}
+    single = {"--tune": opts.tune, "--profile": None if opts.model.startswith(PREFIX) else opts.profile}
     option = next((name for name, value in single.items() if value is not None), None)
     if len(points) > 1 and option is not None:
         raise InputError(
