@@ -344,7 +344,7 @@ _time = st.floats(1e-9, MOST_S)
 @st.composite
 def _jobs(draw: st.DrawFn) -> Jobs:
     known = draw(st.lists(_name, min_size=1, max_size=3, unique=True))
-    modelled = st.builds(NetworkSource, st.sampled_from(known), _name, st.none() | _name, st.none() | _name)
+    modelled = st.builds(NetworkSource, st.sampled_from(known), _name, st.none() | _name)
     costed = st.builds(NetworkSource, st.sampled_from(known), costs=_name, network=st.none() | _name)
     sources = [replace(draw(modelled | costed), name=name) for name in known]
     jobs: list[Job] = []
