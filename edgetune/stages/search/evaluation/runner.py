@@ -87,7 +87,7 @@ class EvaluationRunner:
         """The number of all searches."""
         return sum(task.searches for task in self.tasks)
 
-    def run(self, advance: Callable[[float, str], None] | None = None) -> list[EvaluationRun]:
+    def run(self, advance: Callable[[float, str], None] = lambda *_: None) -> list[EvaluationRun]:
         """Run all tasks and return the runs, by contender, case and seed.
 
         Args:
@@ -95,8 +95,7 @@ class EvaluationRunner:
         """
         done: dict[int, list[StrategyAnswers]] = {}
         for number, done[number] in self._answers():
-            if advance is not None:
-                advance(self.tasks[number].searches, "replaying")
+            advance(self.tasks[number].searches, "replaying")
         found: dict[tuple[Contender, int, int, str], list[tuple[Rows, StrategyAnswers]]] = {}
         for number, task in enumerate(self.tasks):
             for answers in done[number]:
