@@ -86,7 +86,7 @@ def test_a_simulated_table_says_so(edgetune, tmp_path):
     assert answer.err.startswith("SIMULATED")
 
 
-def test_stopped_half_way_nothing_is_kept_and_that_is_said(edgetune, train, tmp_path, monkeypatch):
+def test_stopped_half_way_what_was_done_is_reported_and_kept(edgetune, train, tmp_path, monkeypatch):
     from edgetune.stages.search.evaluation import runner
 
     whole, calls = runner.EvaluationTask.run, []
@@ -101,8 +101,10 @@ def test_stopped_half_way_nothing_is_kept_and_that_is_said(edgetune, train, tmp_
     out = tmp_path / "part.parquet"
     ended = edgetune("search", "evaluate", train, "--strategies", "random:9,gmd", "--jobs", "1", "-o", str(out))
     assert ended.code == ExitCode.INTERRUPTED
-    assert "nothing is kept" in ended.err
-    assert not out.exists()
+    assert "gmd" in ended.out
+    evaluation = read(Evaluation, str(out))
+    assert [caution.code for caution in evaluation.header.warnings] == ["stopped-early"]
+    assert np.sum(evaluation.runs[1].solved) > 0
 
 
 BAD = {

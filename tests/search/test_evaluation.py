@@ -215,7 +215,8 @@ def played(cases: list[EvaluationCase], strategies: str, *, every: int = 1, **co
     board = EvaluationRunner(
         cases, truths(cases), chosen, parse_contenders(strategies), EvaluationConditions(**conditions)
     )
-    return board.run()
+    board.run()
+    return board.runs()
 
 
 def figures(runs: list[EvaluationRun]) -> list[tuple]:
@@ -263,6 +264,27 @@ def test_problems_without_solution_are_rows_without_a_search():
         assert not run.solved[~run.solvable].any()
     gmd = played([case], "gmd:6")[0]
     assert gmd.points[~gmd.solvable].tolist() == [0] * int((~gmd.solvable).sum())
+
+
+def test_a_stop_leaves_what_was_done_and_it_can_be_played_on():
+    cases = cases_of(subjects(), "train")
+    board = EvaluationRunner(
+        cases, truths(cases), [np.arange(len(cases[0].problems))], parse_contenders("random:5,gmd:4")
+    )
+
+    done = []
+
+    def stop(count: float, _: str) -> None:
+        done.append(count)
+        if sum(done) > 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        board.run(stop)
+    assert [run.contender for run in board.runs()] == ["random:5", "gmd:4"]
+    assert 0 < len(board.runs()[1].problem) < len(cases[0].problems)
+    board.run()
+    assert figures(board.runs()) == figures(played(cases, "random:5,gmd:4"))
 
 
 def test_figures_of_merit_count_solvable_problems():

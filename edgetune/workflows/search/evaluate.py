@@ -47,7 +47,7 @@ from edgetune.stages.search.evaluation.problems import (
 from edgetune.stages.search.evaluation.runner import EvaluationConditions, EvaluationRunner
 from edgetune.units import format_duration, parse_power_w, parse_rate_per_s, parse_share, parse_time_s
 from edgetune.workflows.output import Target, check_outputs, choose_target
-from edgetune.workflows.reporting import Reporter, SimulationLabel, reporting_saved
+from edgetune.workflows.reporting import STOPS, Reporter, SimulationLabel, reporting_saved
 from edgetune.workflows.search.options import FAMILIES, EvaluationOptions
 
 
@@ -123,7 +123,9 @@ class _Request:
     contenders: list[Contender]
     conditions: EvaluationConditions
 
-    def evaluation(self, runs: list[EvaluationRun], said: dict[str, Any], counts: dict[str, int]) -> Evaluation:
+    def evaluation(
+        self, runs: list[EvaluationRun], said: dict[str, Any], counts: dict[str, int], *warnings: DataWarning
+    ) -> Evaluation:
         """Return the artifact of runs, with the figures of the family and the number of problems."""
         tables, opts = self.tables, self.opts
         conditions = {
@@ -136,7 +138,8 @@ class _Request:
             "seeds": opts.seeds,
             "noise": self.conditions.noise,
         }
-        inputs, found = {"tables": list(tables.inputs)}, tables.data_warnings
+        found = (*tables.data_warnings, *warnings)
+        inputs = {"tables": list(tables.inputs)}
         return Evaluation(Header.new(KIND, VERSION, inputs=inputs, conditions=conditions, warnings=found), tuple(runs))
 
 
@@ -145,12 +148,12 @@ def evaluate(
     reporter: Reporter,
     on_evaluation: OnEvaluation = lambda *_: None,
 ) -> Evaluation:
-    """Replay the problems and write the table, when all are replayed.
+    """Replay the problems and write the table; if interrupted, write the completed runs and raise.
 
     Args:
         opts: The options.
         reporter: Receives notes.
-        on_evaluation: Called with the written table.
+        on_evaluation: Called with the written table, also after an interruption.
 
     Raises:
         InputError: an option or a table is invalid.
@@ -171,13 +174,27 @@ def evaluate(
         opts.jobs or len(os.sched_getaffinity(0)),
     )
     request = _Request(opts, family, tables, contenders, conditions)
-    with reporting_saved(reporter, lambda: "nothing is kept: the table is written when all is replayed"):
-        evaluation = (_replayed_windows if family == "dynamic" else _replayed)(request, reporter)
+    if family == "dynamic":
+        with reporting_saved(reporter, lambda: "nothing is kept: the table is written when all is replayed"):
+            evaluation = _replayed_windows(request, reporter)
+        _write(evaluation, target, reporter, on_evaluation)
+        return evaluation
+    runner, said, counts = _runner(request, reporter)
+    stopped: BaseException | None = None
     try:
-        target.write(evaluation)
-        target.report(reporter)
-    finally:  # a full disk does not cost the answer
-        on_evaluation(evaluation, target)
+        with reporter.bar("replaying", runner.searches) as advance:
+            runner.run(advance)
+    except BaseException as error:
+        if not runner.runs():
+            if isinstance(error, STOPS):
+                reporter.info("stopped; nothing was replayed yet")
+            raise
+        stopped = error
+        reporter.info("stopped; this is what was replayed by then, and the same command starts over")
+    evaluation = request.evaluation(runner.runs(), said, counts, *(() if stopped is None else (_stopped(runner),)))
+    _write(evaluation, target, reporter, on_evaluation)
+    if stopped is not None:
+        raise stopped
     return evaluation
 
 
@@ -200,12 +217,16 @@ def _family_of(tables: EvaluationTables) -> str:
     raise InputError("the tables have both training and inference", f"--family {' or '.join(FAMILIES[:4])}")
 
 
-def _replayed(request: _Request, reporter: Reporter) -> Evaluation:
-    """Replay the problems of a family, or a sample of them, with every contender.
+def _write(evaluation: Evaluation, target: Target, reporter: Reporter, on_evaluation: OnEvaluation) -> None:
+    try:
+        target.write(evaluation)
+        target.report(reporter)
+    finally:  # a full disk does not cost the answer
+        on_evaluation(evaluation, target)
 
-    Raises:
-        InputError: no problem has a solution, or an option does not apply here.
-    """
+
+def _runner(request: _Request, reporter: Reporter) -> tuple[EvaluationRunner, dict[str, Any], dict[str, int]]:
+    """Return the function that replays the problems, their grids, and their number."""
     opts, family, tables = request.opts, request.family, request.tables
     cases = cases_of(tables.subjects, cast("Family", family), grid=cast("GridName | None", opts.grid))
     require_solvers(cases, request.contenders)
@@ -224,10 +245,7 @@ def _replayed(request: _Request, reporter: Reporter) -> Evaluation:
     for line in _describe_counts(family, cases, counts):
         reporter.info(line)
     grids = {"grids": sorted({case.grid for case in cases})}
-    runner = EvaluationRunner(cases, best, chosen, request.contenders, request.conditions)
-    with reporter.bar("replaying", runner.searches) as advance:
-        runs = runner.run(advance)
-    return request.evaluation(runs, grids, counts)
+    return EvaluationRunner(cases, best, chosen, request.contenders, request.conditions), grids, counts
 
 
 def _describe_counts(family: str, cases: list[EvaluationCase], counts: dict[str, int]) -> list[str]:
@@ -241,6 +259,11 @@ def _describe_counts(family: str, cases: list[EvaluationCase], counts: dict[str,
     sizes = ", ".join(f"{name} {size}" for name, size in background.items())
     listed += [f"background batch sizes: {sizes}"] if background else []
     return [f"{line}{counts['replayed']:,} are replayed", *listed]
+
+
+def _stopped(runner: EvaluationRunner) -> DataWarning:
+    done = sum(len(run.problem) for run in runner.runs())
+    return DataWarning("stopped-early", "the evaluation was stopped; run it again for the rest", {"rows": float(done)})
 
 
 def _replayed_windows(request: _Request, reporter: Reporter) -> Evaluation:

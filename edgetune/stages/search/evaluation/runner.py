@@ -62,7 +62,7 @@ class EvaluationTask:
 
 @dataclass(slots=True)
 class EvaluationRunner:
-    """An evaluation.
+    """An evaluation, and the answers so far.
 
     Args:
         cases: The cases.
@@ -78,6 +78,7 @@ class EvaluationRunner:
     contenders: Sequence[Contender]
     conditions: EvaluationConditions = EvaluationConditions()
     tasks: list[EvaluationTask] = field(default_factory=list)
+    _done: dict[int, list[StrategyAnswers]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.tasks = list(self._tasks())
@@ -87,18 +88,24 @@ class EvaluationRunner:
         """The number of all searches."""
         return sum(task.searches for task in self.tasks)
 
-    def run(self, advance: Callable[[float, str], None] = lambda *_: None) -> list[EvaluationRun]:
-        """Run all tasks and return the runs, by contender, case and seed.
+    def run(self, advance: Callable[[float, str], None] | None = None) -> None:
+        """Run the tasks that are left; if interrupted, ``runs`` has what was done.
 
         Args:
             advance: Called with the number of searches of a task that has ended, and what was done.
         """
-        done: dict[int, list[StrategyAnswers]] = {}
-        for number, done[number] in self._answers():
-            advance(self.tasks[number].searches, "replaying")
+        left = [number for number in range(len(self.tasks)) if number not in self._done]
+        for number, answers in self._answers(left):
+            self._done[number] = answers
+            if advance is not None:
+                advance(self.tasks[number].searches, "replaying")
+
+    def runs(self) -> list[EvaluationRun]:
+        """Return the runs so far, by contender, case and seed."""
         found: dict[tuple[Contender, int, int, str], list[tuple[Rows, StrategyAnswers]]] = {}
-        for number, task in enumerate(self.tasks):
-            for answers in done[number]:
+        for number in sorted(self._done):
+            task = self.tasks[number]
+            for answers in self._done[number]:
                 key = (task.contender, task.case, task.seed, answers.variant)
                 found.setdefault(key, []).append((task.numbers, answers))
         places = {contender: place for place, contender in enumerate(self.contenders)}
@@ -123,14 +130,15 @@ class EvaluationRunner:
                 if numbers is not None:
                     yield from (EvaluationTask(case, *who, noise, numbers) for who in product(anew, seeds))
 
-    def _answers(self) -> Iterator[tuple[int, list[StrategyAnswers]]]:
+    def _answers(self, left: Sequence[int]) -> Iterator[tuple[int, list[StrategyAnswers]]]:
         """Yield the number of each task, and its answers."""
-        jobs = min(self.conditions.jobs, len(self.tasks))
+        jobs = min(self.conditions.jobs, len(left))
         if jobs <= 1:
-            yield from ((number, task.run(self.cases[task.case])) for number, task in enumerate(self.tasks))
+            for number in left:
+                yield number, self.tasks[number].run(self.cases[self.tasks[number].case])
             return
         with worker_pool(jobs, _begin, tuple(self.cases)) as pool:
-            futures = {pool.submit(_run_task, task): number for number, task in enumerate(self.tasks)}
+            futures = {pool.submit(_run_task, self.tasks[number]): number for number in left}
             for future in as_completed(futures):
                 yield futures.pop(future), future.result()
 
@@ -150,7 +158,8 @@ class EvaluationRunner:
 
 
 def _parts(problems: ProblemSet, numbers: Rows) -> list[Rows]:
-    """Return problems in parts, in random order, so that what is left takes as long as what is done."""
+    """Return problems in parts; parts come in random order, so that what is done by a stop is a fair sample, and what
+    is left takes as long as what is done."""
     alike = np.lexsort(
         (problems.latency_budget_s[numbers], problems.power_budget_w[numbers], problems.arrival_rate_per_s[numbers])
     )
