@@ -18,7 +18,7 @@ def show_help(
 ) -> None:
     """Print a page of the manual, or list the pages.
 
-    A page longer than the terminal is shown by $PAGER, by default less. edgetune COMMAND --help lists the options of a
+    On a terminal a page is shown by $PAGER, by default less. edgetune COMMAND --help lists the options of a
     command.
     """
     from edgetune import manual
