@@ -21,8 +21,7 @@ from edgetune.artifacts.csv_format import csv_bytes
 from edgetune.artifacts.files import writing
 from edgetune.artifacts.formats import json_bytes, parquet_bytes
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.kinds import Format, format_of
-from edgetune.artifacts.recognition import refuse_other
+from edgetune.artifacts.kinds import Format, format_of, refuse_other
 from edgetune.artifacts.table_checks import rows_of, table_of, typed_table
 from edgetune.artifacts.yaml_document import plain
 from edgetune.errors import DeviceError

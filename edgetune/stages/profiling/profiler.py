@@ -15,8 +15,7 @@ from edgetune.devices.device import Device, LiveSource, ModelSource, RoundSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.profiling.disturbances import check_possible
 from edgetune.stages.profiling.measure import Attempt, clocks_as_found, measure_point
-from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.point_state import OnState
+from edgetune.stages.profiling.options import OnState, ProfileOptions
 from edgetune.stages.profiling.queue import GIVE_UP_AFTER
 from edgetune.stages.profiling.supervisor import Supervisor
 from edgetune.workloads.costs import operator_table
