@@ -107,15 +107,12 @@ class Profiler:
         with Profiler(self._device, self._workload, self._task, options, self._on_state) as own:
             return own.measure(point)
 
-    def attempts(
-        self, point: Point, number: int | None = None, *, options: ProfileOptions | None = None
-    ) -> list[Attempt]:
+    def attempts(self, point: Point, number: int | None = None) -> list[Attempt]:
         """Measure one point and return every attempt at it, the one that counts last.
 
         Args:
             point: What to measure.
             number: Of the round, from 1; ``None`` in a sweep of one round.
-            options: How to sample it, where that differs from the other points.
 
         Raises:
             InputError: The point is of another workload or task, or not in the recorded table.
@@ -131,7 +128,7 @@ class Profiler:
         if isinstance(source, RoundSource):
             source.begin_round(number or 1)
         attempts = measure_point(
-            self._device, self._open, point, options or self._options, self._on_state, sampling=self._sampling
+            self._device, self._open, point, self._options, self._on_state, sampling=self._sampling
         )
         self._judge(attempts[-1])
         return attempts
