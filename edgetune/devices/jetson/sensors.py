@@ -84,15 +84,11 @@ class Fan:
         rpm: Measured speed, revolutions per minute.
         pwm: PWM value, 0 to 255 at full speed. Source: Linux Documentation/hwmon/sysfs-interface.rst, ``pwm``.
         profile: Fan curve in force or, where unknown, that of the configuration, e.g. ``quiet``.
-        governor: Controller that follows the curve, e.g. ``pid``.
-        control: ``open_loop`` or ``close_loop``.
     """
 
     rpm: int | None
     pwm: int | None
     profile: str | None
-    governor: str | None
-    control: str | None
 
 
 def read_fan(sysfs: Sysfs, fan_mode: str | None = None) -> Fan | None:
@@ -107,8 +103,7 @@ def read_fan(sysfs: Sysfs, fan_mode: str | None = None) -> Fan | None:
     rpm = _first(sysfs, [f"{_OLD}/rpm_measured", *tachometers, *_hwmon(sysfs, "pwm_tach", "fan1_input")])
     if pwm is None and rpm is None:
         return None
-    said = {what: _nvfancontrol(sysfs, what) for what in ("PROFILE", "GOVERNOR", "CONTROL")}
-    return Fan(rpm, pwm, fan_mode or said["PROFILE"], said["GOVERNOR"], said["CONTROL"])
+    return Fan(rpm, pwm, fan_mode or _fan_profile(sysfs))
 
 
 def _hwmon(sysfs: Sysfs, name: str, file: str) -> list[str]:
@@ -121,13 +116,13 @@ def _first(sysfs: Sysfs, paths: list[str]) -> int | None:
     return next((value for value in map(sysfs.read_int, paths) if value is not None), None)
 
 
-def _nvfancontrol(sysfs: Sysfs, what: str) -> str | None:
-    """Return a setting from the state file of NVIDIA's fan daemon, else from its configuration for the next start.
+def _fan_profile(sysfs: Sysfs) -> str | None:
+    """Return the fan curve from the state file of NVIDIA's fan daemon, else from its configuration for the next start.
 
     The state file is assumed to have the format of ``nvfancontrol -q``, ``FAN1:FAN_PROFILE:quiet``; not verified.
     """
-    noted = re.search(rf"FAN_{what}:(\w+)", read_text(sysfs.root, _STATE) or "")
-    default = re.search(rf"^[ \t]*FAN_DEFAULT_{what}[ \t]+(\w+)", read_text(sysfs.root, _DEFAULTS) or "", re.MULTILINE)
+    noted = re.search(r"FAN_PROFILE:(\w+)", read_text(sysfs.root, _STATE) or "")
+    default = re.search(r"^[ \t]*FAN_DEFAULT_PROFILE[ \t]+(\w+)", read_text(sysfs.root, _DEFAULTS) or "", re.MULTILINE)
     found = noted or default
     return found[1] if found else None
 
