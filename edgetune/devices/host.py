@@ -202,6 +202,7 @@ class ThrottleEvents:
         return sum(self._sysfs.read_int(path) or 0 for path in self._paths)
 
 
+@dataclass
 class HostTelemetry:
     """A host's readings: what every device shows, each sensor by name, and clocks.
 
@@ -211,27 +212,22 @@ class HostTelemetry:
         power, temperature, throttle: Its sensors, or the reason why one is absent.
     """
 
-    def __init__(
-        self,
-        sysfs: Sysfs,
-        modes: ModeControl,
-        power: RaplSensor | Absent,
-        temperature: HottestZone | Absent,
-        throttle: ThrottleEvents | Absent,
-    ) -> None:
-        self._sysfs = sysfs
-        self._modes = modes
-        self._meters = {} if isinstance(power, Absent) else power.meters()
+    sysfs: Sysfs
+    modes: ModeControl
+    power: RaplSensor | Absent
+    temperature: HottestZone | Absent
+    throttle: ThrottleEvents | Absent
+
+    def __post_init__(self) -> None:
+        self._meters = {} if isinstance(self.power, Absent) else self.power.meters()
         self._power: dict[str, float | str | None] = {}
-        self._temperature = temperature
-        self._throttle = throttle
 
     def read(self) -> Readings:
         """Return every reading by group; power is the mean since the last reading, and absent in the first."""
         temperatures_c: dict[str, float | None] = {}
-        if not isinstance(self._temperature, Absent):
-            each_c = self._temperature.read_all()
-            temperatures_c = {"hottest": self._temperature.hottest_c(each_c), **each_c}
+        if not isinstance(self.temperature, Absent):
+            each_c = self.temperature.read_all()
+            temperatures_c = {"hottest": self.temperature.hottest_c(each_c), **each_c}
         for name, meter in self._meters.items():
             try:
                 reading = meter.read()
@@ -241,13 +237,13 @@ class HostTelemetry:
             if reading is not None:
                 self._power[name] = reading.power_w
         found: dict[str, dict[str, float | str | None]] = {
-            "mode": present_mode(self._modes),
-            "clocks_mhz": {**cpu_clocks_mhz(self._sysfs)},
+            "mode": present_mode(self.modes),
+            "clocks_mhz": {**cpu_clocks_mhz(self.sysfs)},
             "power_w": dict(self._power),
             "temperature_c": {**temperatures_c},
         }
-        if not isinstance(self._throttle, Absent):
-            found["throttling_events"] = {"since boot": self._throttle.read()}
+        if not isinstance(self.throttle, Absent):
+            found["throttling_events"] = {"since boot": self.throttle.read()}
         return {group: values for group, values in found.items() if values}
 
 
