@@ -26,12 +26,12 @@ from edgetune.artifacts.kinds import (
     Format,
     article,
     class_of,
+    columns_by_kind,
     current_version,
     format_of,
     kind_of,
 )
 from edgetune.artifacts.profile import Profile
-from edgetune.artifacts.recognition import columns_by_kind
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 

@@ -16,7 +16,6 @@ from typer.main import get_command
 
 from edgetune.choices import closest
 from edgetune.cli.app import LazyApp, LazyGroup, Subcommand
-from edgetune.cli.completions import offering
 from edgetune.cli.removed import removed
 from edgetune.cli.screen import Screen, report_moved
 from edgetune.errors import InputError
@@ -236,16 +235,14 @@ def _parameter(field: Field[Any], inner: Any, shown: Option, *, usual: bool) -> 
     missing = field.default is MISSING and field.default_factory is MISSING
     default: Any = ... if missing else None if shown.repeatable else field.default
     names = shown.names or (f"--{field.name.replace('_', '-')}",)
-    values = offering((*names, shown.metavar))
     if shown.argument:
         made: Any = typer.Argument(
-            default, metavar=shown.metavar, help=shown.help, show_default=False, autocompletion=values
+            default, metavar=shown.metavar, help=shown.help, show_default=False, autocompletion=_subcommands
         )
     else:
         made = typer.Option(
             default,
             *names,
-            autocompletion=values,
             metavar=shown.metavar,
             help=shown.help,
             rich_help_panel=_USUAL if usual else shown.group,
@@ -254,6 +251,11 @@ def _parameter(field: Field[Any], inner: Any, shown: Option, *, usual: bool) -> 
         )
     kind = _words_type(inner, shown)
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=made, annotation=kind)
+
+
+def _subcommands(ctx: typer.Context) -> list[str]:
+    """Return the subcommands of a command with arguments of its own, which a shell offers where either may follow."""
+    return ctx.command.list_commands(ctx) if isinstance(ctx.command, DefaultGroup) else []
 
 
 def _words_type(inner: Any, shown: Option) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,7 +10,6 @@ from edgetune.cli.command import Terminal, command
 from edgetune.workflows.profile.options import CompareOptions
 
 if TYPE_CHECKING:
-    from edgetune.plotting.style import Figure
     from edgetune.workflows.profile.tables import Comparison
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -30,7 +27,6 @@ def compare(opts: CompareOptions, terminal: Terminal) -> None:
 
     Conditions that differ come first; where they make the comparison unfair, that is the answer.
     """
-    from edgetune.cli.plot import draw_finished
     from edgetune.cli.screen import answer
     from edgetune.cli.sections import TextSection
     from edgetune.errors import ExitCode
@@ -43,27 +39,8 @@ def compare(opts: CompareOptions, terminal: Terminal) -> None:
     else:
         for each in found:
             comparison_section(each, TextSection(), 0 if terminal.verbose else _SHOWN)
-    draw_finished(lambda: _drawing(found, str(opts.plot)), opts.plot, terminal.screen, None)
     if any(each.regressions for each in found):
         raise typer.Exit(ExitCode.PARTIAL)
-
-
-def _drawing(found: Sequence[Comparison], target: str) -> Figure | bytes:
-    """Return the figure of comparisons, or the page where the name of the file asks for one."""
-    from edgetune.plotting.page import Page, is_page
-    from edgetune.stages.profiling.figures import comparison_figure
-    from edgetune.workflows.report.comparison import comparison_section
-
-    titles = [f"{each.table} beside {each.baseline}" for each in found]
-    if not is_page(target):
-        simulated = any(each.simulated for each in found)
-        return comparison_figure([each.joined for each in found], titles, simulated=simulated)
-    page = Page("Comparison")
-    for each, title in zip(found, titles, strict=True):
-        part = page.section(title, simulated=each.simulated)
-        comparison_section(each, part)
-        part.figure(partial(comparison_figure, [each.joined], [title], simulated=each.simulated), "ratio by point")
-    return page.data()
 
 
 def _plain(comparison: Comparison) -> dict[str, object]:

@@ -4,21 +4,16 @@ from typing import Annotated
 
 import typer
 
-from edgetune.cli.completions import offering
-
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
 def show_help(
-    topic: Annotated[
-        str | None,
-        typer.Argument(metavar="TOPIC", help="Default: list the topics.", autocompletion=offering(("TOPIC",))),
-    ] = None,
+    topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="Default: list the topics.")] = None,
 ) -> None:
     """Print a page of the manual, or list the pages.
 
-    A page longer than the terminal is shown by $PAGER, by default less. edgetune COMMAND --help lists the options of a
+    On a terminal a page is shown by $PAGER, by default less. edgetune COMMAND --help lists the options of a
     command.
     """
     from edgetune import manual

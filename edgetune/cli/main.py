@@ -78,11 +78,14 @@ def _invoke(argv: list[str]) -> int:
     from typer.main import get_command
 
     from edgetune.cli.app import app
-    from edgetune.cli.completions import VARIABLE, answer
 
     command = get_command(app)
     if VARIABLE in os.environ:
-        return answer(command)
+        from typer._completion_classes import completion_init
+
+        completion_init()
+        os.environ["COLUMNS"] = "9999"  # at which rich would wrap the help of a word, and typer would offer the pieces
+        command.main(args=[], prog_name="edgetune")
     try:
         with command_runs(argv), command.make_context("edgetune", argv) as context:
             command.invoke(context)
@@ -111,6 +114,9 @@ def stop_on_signals() -> None:
         if signal.getsignal(number) is signal.SIG_DFL:  # under nohup, SIGHUP stays ignored
             signal.signal(number, stop)
 
+
+VARIABLE = "_EDGETUNE_COMPLETE"
+"""Set by the scripts of ``completions/``, which are typer's: the shell that asks what may follow its command line."""
 
 _heard: list[int] = []
 """Signals that interrupted the program; a library that was being loaded then may have made another error of it."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from edgetune.processes.streams import Surviving, write
-from edgetune.stages.profiling.point_state import COOLING
+from edgetune.stages.profiling.options import COOLING
 from edgetune.units import format_duration, format_si
 from edgetune.visible import cut_in_middle, visible
 from edgetune.workflows.reporting import OnAdvance, OnProgress, Reporter, SimulationLabel

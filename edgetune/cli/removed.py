@@ -78,6 +78,9 @@ REPLACED: dict[str, str] = {
     "device restore --force": "the error names the process that holds the device, and how to end it",
     "device units": "edgetune doctor prints the line of sudoers that lets a user set modes",
     "device watch --json": "leave the option out: each reading is a line of JSON",
+    "report --title": "leave the option out: the title says what the files are of, and on which devices",
+    "compare --plot": "the printed table has each ratio with its interval, --json all points for a figure of your own",
+    "compare --force": "leave the option out: the command writes no file",
     "schedule kernels energy": "compare policies with edgetune schedule kernels simulate",
 }
 """The words after ``edgetune`` of a removed command, or of a command and a removed option, and the hint for them."""

@@ -15,9 +15,8 @@ from typing import Generic, TypeVar, cast
 
 from edgetune.artifacts import io, output_file
 from edgetune.artifacts.artifact import Artifact
-from edgetune.artifacts.kinds import ENDINGS, check_ending
+from edgetune.artifacts.kinds import ENDINGS, check_ending, recognise, refuse_other
 from edgetune.artifacts.output_file import OutputFile
-from edgetune.artifacts.recognition import recognise, refuse_other
 from edgetune.artifacts.rows_file import RowsFile, left_rows
 from edgetune.artifacts.run import Run
 from edgetune.artifacts.timeline import Timeline

@@ -19,7 +19,7 @@ from edgetune.processes.streams import leave_lost_terminal
 
 if TYPE_CHECKING:
     from edgetune.artifacts.header import DataWarning
-    from edgetune.stages.profiling.point_state import OnState
+    from edgetune.stages.profiling.options import OnState
     from edgetune.stages.profiling.sweep import SweepProgress
 
 OnProgress = Callable[["SweepProgress"], None]

@@ -79,26 +79,17 @@ def measure_inference(workload: Workload, batch_size: int, options: RunOptions, 
     with scratch_folder() as folder:
         saved = Path(folder) / "optimised.onnx"
 
-        def open_profiled(*, save: bool) -> tuple[Any, Mapping[str, Any]]:
-            def configure(session: Any) -> None:
-                session.enable_profiling = True
-                session.profile_file_prefix = str(Path(folder) / "trace")
-                session.graph_optimization_level = optimisation_level(how.optimisation)
-                if save:
-                    session.optimized_model_filepath = str(saved)
-                    key = "session.optimized_model_external_initializers"
-                    session.add_session_config_entry(f"{key}_file_name", "weights")
-                    session.add_session_config_entry(f"{key}_min_size_in_bytes", str(_WEIGHTS_IN_FILE_BYTES))
+        def configure(session: Any) -> None:
+            session.enable_profiling = True
+            session.profile_file_prefix = str(Path(folder) / "trace")
+            session.graph_optimization_level = optimisation_level(how.optimisation)
+            session.optimized_model_filepath = str(saved)
+            key = "session.optimized_model_external_initializers"
+            session.add_session_config_entry(f"{key}_file_name", "weights")
+            session.add_session_config_entry(f"{key}_min_size_in_bytes", str(_WEIGHTS_IN_FILE_BYTES))
 
-            return open_session(workload, batch_size, options, configure=configure)
-
-        try:
-            session, feed = open_profiled(save=True)
-        except InputError:  # providers that compile the graph cannot save it
-            saved.unlink(missing_ok=True)
-            session, feed = open_profiled(save=False)
-        nodes = onnx.load(str(saved), load_external_data=False).graph.node if saved.exists() else None
-        optimised = None if nodes is None else list(nodes)
+        session, feed = open_session(workload, batch_size, options, configure=configure)
+        optimised = list(onnx.load(str(saved), load_external_data=False).graph.node)
         step = running(session, feed, workload, batch_size)
         for _ in range(how.warmup + how.minibatches):
             step()
@@ -111,13 +102,8 @@ def measure_inference(workload: Workload, batch_size: int, options: RunOptions, 
             "use fewer minibatches: it keeps a million events",
         )
     times, minibatch_s = kernel_times(runs, rows, optimised)
-    cautions = () if optimised is not None else (
-        "ONNX Runtime did not give its optimised graph: kernels are joined by their names alone",
-    )  # fmt: skip
-    return LayerTimes(
-        f"ONNX Runtime {ort.__version__}, optimisation {how.optimisation}", False, len(runs), minibatch_s, times,
-        cautions=cautions,
-    )  # fmt: skip
+    source = f"ONNX Runtime {ort.__version__}, optimisation {how.optimisation}"
+    return LayerTimes(source, False, len(runs), minibatch_s, times)
 
 
 def read_trace(events: Sequence[Mapping[str, Any]]) -> list[TracedRun]:
@@ -159,7 +145,7 @@ def _kernel(event: Mapping[str, Any]) -> TracedKernel:
 
 
 def kernel_times(
-    runs: Sequence[TracedRun], rows: GraphRows, optimised: Sequence[onnx.NodeProto] | None
+    runs: Sequence[TracedRun], rows: GraphRows, optimised: Sequence[onnx.NodeProto]
 ) -> tuple[tuple[LayerTime, ...], float]:
     """Return the median time of each kernel with its rows, and the time of a minibatch, s.
 
@@ -169,15 +155,15 @@ def kernel_times(
     Args:
         runs: At least one minibatch; all have the same kernels.
         rows: The network's rows.
-        optimised: Nodes of the optimised graph in order; ``None`` if unknown.
+        optimised: Nodes of the optimised graph in order; where the kernels are others, their names decide.
     """
     first = runs[0].kernels
     seconds = [statistics.median(1e-6 * run.kernels[index].duration_us for run in runs) for index in range(len(first))]
     between_s = statistics.median(
         1e-6 * max(run.duration_us - sum(kernel.duration_us for kernel in run.kernels), 0) for run in runs
     )
-    known = optimised is not None and [node.op_type for node in optimised] == [kernel.op for kernel in first]
-    stands_for = _by_graph(first, optimised, rows) if known and optimised is not None else _by_name(first, rows)
+    known = [node.op_type for node in optimised] == [kernel.op for kernel in first]
+    stands_for = _by_graph(first, optimised, rows) if known else _by_name(first, rows)
     times = tuple(
         LayerTime(kernel.name, kernel.op, "forward", names, s, how, kernel.data_bytes)
         for kernel, s, (how, names) in zip(first, seconds, stands_for, strict=True)
@@ -186,7 +172,7 @@ def kernel_times(
 
 
 def _by_name(kernels: Sequence[TracedKernel], rows: GraphRows) -> list[tuple[How, tuple[str, ...]]]:
-    """Assign each kernel to the row in its name, if the optimised graph is unknown."""
+    """Assign each kernel to the row in its name, if the optimised graph has other kernels."""
     named = [(kernel, _named(kernel.name, rows)) for kernel in kernels]
     return [_standing_for(kernel, () if row is None else (row,)) for kernel, row in named]
 

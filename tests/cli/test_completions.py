@@ -9,14 +9,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from hints import commands
 from typer.completion import get_completion_script
 
 from edgetune.cli.app import COMMANDS
-from edgetune.cli.completions import VALUES, VARIABLE, offering
+from edgetune.cli.main import VARIABLE
 
 FOLDER = Path(__file__).parents[2] / "completions"
 
@@ -26,25 +24,15 @@ CASES = {
     "edgetune pro": {"profile"},
     "edgetune ": set(COMMANDS),
     "edgetune zoo ex": {"export"},
-    "edgetune zoo export resnet": {"resnet18", "resnet50"},
     "edgetune search ev": {"evaluate"},
-    "edgetune help compa": {"comparing"},
-    "edgetune search table.csv --strategy gm": {"gmd", "gmd-study"},
-    "edgetune search --objective energy": {"energy", "energy-delay"},
-    "edgetune profile --task ": {"infer", "train"},
     "edgetune profile model.onnx --dry": {"--dry-run"},
-    "edgetune schedule kernels bench --policy ": {"sequential", "multistream", "barrier", "elastic", "persistent"},
-    "edgetune schedule kernels run tasks.yaml --device ": {"nvidia:0", "jetson"},
-    "edgetune schedule kernels shrink k.cu --gpu orin": {"orin-agx", "orin-nano"},
+    "edgetune schedule kernels run tasks.yaml --dev": {"--device"},
 }
-AFTER_A_COLON = {
-    "edgetune profile zoo:resnet": {"resnet18", "resnet50"},
-    "edgetune profile x.onnx --device twin:": {"orin-agx"},
+OTHERS = {
     "edgetune prfile nothing": set(),
     "edgetune --version": {"--version"},
     "edgetune --version pro": {"profile"},
 }
-"""After a colon, at which bash splits words, and after other words before."""
 
 
 FIRST_TAB = "[[ $funcstack[1] == _edgetune ]] && _edgetune_completion  # the first TAB, which loads this file\n"
@@ -60,21 +48,7 @@ def test_the_committed_scripts_are_those_of_typer(name, shell, more):
     assert (FOLDER / name).read_text(encoding="utf-8") == f"{script}\n{more}"
 
 
-def test_each_row_of_values_is_of_a_command_and_names_words():
-    for key in VALUES:
-        *path, name = key.split()
-        below = [options for command, options in commands().items() if list(command[: len(path)]) == path]
-        assert below, key
-        assert name.isupper() or any(name in options for options in below), key
-        offer = offering((name,))
-        assert offer is not None
-        context = SimpleNamespace(command_path=" ".join(("edgetune", *path)), command=None)
-        assert all(isinstance(word, str) for word in offer(context)), key
-        assert offer(context), key
-
-
 def in_bash(line: str) -> list[str]:
-    """Return what bash offers after ``line``, whose words it splits at colons too."""
     words = " ".join(f"'{word}'" for word in split_as_bash(line))
     script = f"""
         source {FOLDER}/edgetune.bash
@@ -88,15 +62,15 @@ def in_bash(line: str) -> list[str]:
 
 
 def split_as_bash(line: str) -> list[str]:
-    return re.findall("(?<= )$|[^ :]+|:", line)
+    return re.findall("(?<= )$|[^ ]+", line)
 
 
-@pytest.mark.parametrize("line", ["edgetune zoo ex", "edgetune profile zoo:resnet"])
+@pytest.mark.parametrize("line", ["edgetune zoo ex", "edgetune profile model.onnx --dry"])
 def test_bash_completes(line):
-    assert set(in_bash(line)) == (CASES | AFTER_A_COLON)[line]
+    assert set(in_bash(line)) == CASES[line]
 
 
-@pytest.mark.parametrize(("line", "expected"), (CASES | AFTER_A_COLON).items())
+@pytest.mark.parametrize(("line", "expected"), (CASES | OTHERS).items())
 def test_what_bash_asks_is_answered(edgetune, monkeypatch, line, expected):
     """In this process, with the variables that the script of bash sets."""
     words = split_as_bash(line)
@@ -162,16 +136,14 @@ def read_until(terminal: int, text: str) -> str:
 
 def test_tab_in_an_interactive_bash(tmp_path):
     setup = f"bind 'set bell-style none'; source {FOLDER}/edgetune.bash; edgetune() {{ echo \"got:$*:\"; }}"
-    seen = typed(["bash", "--norc", "--noprofile", "-i"], setup, "edgetune pro\t zoo:squ\t\n", "squeezenet:", tmp_path)
-    assert "got:profile zoo:squeezenet" in seen
+    seen = typed(["bash", "--norc", "--noprofile", "-i"], setup, "edgetune pro\t --dry\t\n", "run:", tmp_path)
+    assert "got:profile --dry-run" in seen
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
 def test_tab_in_an_interactive_zsh(tmp_path):
     setup = f'fpath=({FOLDER} $fpath); autoload -Uz compinit; compinit -u -D; edgetune() {{ echo "got:$*:" }}'
-    seen = typed(["zsh", "-f", "-i"], setup, "edgetune pro\t --task inf\t zoo:squ\t\n", "squeezenet:", tmp_path)
-    assert "got:profile --task infer zoo:squeezenet" in seen
-    seen = typed(["zsh", "-f", "-i"], setup, "edgetune search zoo:squ\t --strategy gm\t\n", "gmd:", tmp_path)
-    assert "got:search zoo:squeezenet --strategy gmd" in seen
+    seen = typed(["zsh", "-f", "-i"], setup, "edgetune pro\t --dry\t\n", "run:", tmp_path)
+    assert "got:profile --dry-run" in seen
     seen = typed(["zsh", "-f", "-i"], setup, "edgetune search eva\t --js\t\n", "--json:", tmp_path)
     assert "got:search evaluate --json" in seen

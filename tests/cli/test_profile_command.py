@@ -298,7 +298,7 @@ def test_search_measures_a_command_with_and_without_a_batch(edgetune, few_miniba
     assert edgetune(*many).code == 0
 
 
-# Commands once, in the mode that is, compared with the fastest
+# Commands once, in the mode that is
 
 MEASURE = ("measure", "--device", "host", "--runs", "10")
 
@@ -312,19 +312,15 @@ def test_one_command_after_two_dashes(edgetune):
     assert re.match(r" *[\d.]+ ms +\+-[\d.]+% .* 40\b", figures)
 
 
-def test_several_are_compared_and_kept(edgetune, tmp_path):
+def test_several_are_measured_and_kept(edgetune, tmp_path):
     table = tmp_path / "m.parquet"
     ended = edgetune(
         "measure", "--device", "host", "--runs", "40", "sleep 0.01", "sleep 0.05", "sh -c 'exit 3'", "-o", str(table)
     )
     assert ended.code == 5
-    assert re.search(
-        r"^sleep 0.01 is [\d.]+ times as fast \([\d.]+ to [\d.]+\) as sleep 0.05$", ended.out, re.MULTILINE
-    )
     assert ended.out.count("note: no power") <= 1
-    assert [(row.workload, row.round, row.status) for row in io.read_profile(str(table)).rows] == [
-        *(("sleep 0.01", turn, "ok") for turn in range(1, 6)), *(("sleep 0.05", turn, "ok") for turn in range(1, 6)),
-        ("sh -c 'exit 3'", 1, "failed"),
+    assert [(row.workload, row.status) for row in io.read_profile(str(table)).rows] == [
+        ("sleep 0.01", "ok"), ("sleep 0.05", "ok"), ("sh -c 'exit 3'", "failed")
     ]  # fmt: skip
 
 

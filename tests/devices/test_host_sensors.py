@@ -7,7 +7,7 @@ import errno
 
 import pytest
 
-from edgetune.devices.host_sensors import (
+from edgetune.devices.host import (
     Counter,
     RaplMeter,
     open_rapl,

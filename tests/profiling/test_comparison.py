@@ -11,7 +11,6 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, PowerSample, ProfileRow
 from edgetune.stages.profiling import ratio
 from edgetune.stages.profiling.comparison import CANNOT_TELL, join
-from edgetune.stages.profiling.figures import comparison_figure
 from edgetune.stages.profiling.ratio import LOOKS, Estimate, Ratio
 from edgetune.stats import StoppingRule, find_warmup
 
@@ -122,19 +121,6 @@ def test_many_points_show_how_much_runs_differ_and_their_mean_what_is_common():
     assert joined.overall().differs == 1
     few = join(before[:9], after[:9])
     assert few.scatter == {}
-
-
-@pytest.mark.parametrize("count", [1, 61])
-def test_the_figure_shows_every_point_and_says_what_it_leaves_out(count):
-    pytest.importorskip("matplotlib")
-    before = [row(0.1, mode=Mode(gpu_mhz=100.0 + number)) for number in range(count)]
-    after = [row(0.12, seed=1, mode=Mode(gpu_mhz=100.0 + number)) for number in range(count)]
-    joined = join([*before, row(0.3, batch=64)], after)
-    figure = comparison_figure([joined], ["after beside before"], simulated=True)
-    (axes,) = figure.axes
-    assert sum(len(each.lines[0].get_xdata()) for each in axes.containers) == count
-    assert axes.get_title(loc="left").startswith("SIMULATED")
-    assert "1 points of the baseline" in figure.get_label()
 
 
 STEADY = [1.0 + 0.001 * (number * 7 % 20) for number in range(20)]

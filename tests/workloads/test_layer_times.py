@@ -77,7 +77,7 @@ def test_times_are_medians_and_the_minibatch_is_their_sum_and_what_lies_between(
             kernel("relu", "Relu", start + 2 + conv_us, 3),
         )
     ]
-    times, minibatch_s = kernel_times(read_trace(trace), rows_of_graph(chain()), None)
+    times, minibatch_s = kernel_times(read_trace(trace), rows_of_graph(chain()), [])
     assert [time.seconds for time in times] == pytest.approx([12e-6, 3e-6])
     assert minibatch_s == pytest.approx((12 + 3 + 5) * 1e-6)
 
@@ -130,7 +130,7 @@ def test_a_kernel_of_no_known_tensor_is_part_of_the_next():
     assert found == [("node", ("conv",)), ("node", ("relu",)), ("node", ("relu",)), ("node", ("pool",))]
 
 
-def test_without_the_graph_that_ran_kernels_are_joined_by_name():
+def test_kernels_that_the_graph_lacks_are_joined_by_name():
     trace = [
         minibatch(0, 20),
         kernel("r_nchwc", "Conv", 0, 1),
@@ -138,7 +138,7 @@ def test_without_the_graph_that_ran_kernels_are_joined_by_name():
         kernel("ReorderOutput", "ReorderOutput", 4, 1),
         kernel("engine_0", "Engine", 6, 1),
     ]
-    times, _ = kernel_times(read_trace(trace), rows_of_graph(chain()), None)
+    times, _ = kernel_times(read_trace(trace), rows_of_graph(chain()), [])
     found = [(time.how, time.rows) for time in times]
     assert found == [("node", ("relu",)), ("node", ("pool",)), ("inserted", ()), ("unmatched", ())]
 

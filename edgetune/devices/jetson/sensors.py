@@ -84,15 +84,11 @@ class Fan:
         rpm: Measured speed, revolutions per minute.
         pwm: PWM value, 0 to 255 at full speed. Source: Linux Documentation/hwmon/sysfs-interface.rst, ``pwm``.
         profile: Fan curve in force or, where unknown, that of the configuration, e.g. ``quiet``.
-        governor: Controller that follows the curve, e.g. ``pid``.
-        control: ``open_loop`` or ``close_loop``.
     """
 
     rpm: int | None
     pwm: int | None
     profile: str | None
-    governor: str | None
-    control: str | None
 
 
 def read_fan(sysfs: Sysfs, fan_mode: str | None = None) -> Fan | None:
@@ -107,8 +103,7 @@ def read_fan(sysfs: Sysfs, fan_mode: str | None = None) -> Fan | None:
     rpm = _first(sysfs, [f"{_OLD}/rpm_measured", *tachometers, *_hwmon(sysfs, "pwm_tach", "fan1_input")])
     if pwm is None and rpm is None:
         return None
-    said = {what: _nvfancontrol(sysfs, what) for what in ("PROFILE", "GOVERNOR", "CONTROL")}
-    return Fan(rpm, pwm, fan_mode or said["PROFILE"], said["GOVERNOR"], said["CONTROL"])
+    return Fan(rpm, pwm, fan_mode or _fan_profile(sysfs))
 
 
 def _hwmon(sysfs: Sysfs, name: str, file: str) -> list[str]:
@@ -121,13 +116,13 @@ def _first(sysfs: Sysfs, paths: list[str]) -> int | None:
     return next((value for value in map(sysfs.read_int, paths) if value is not None), None)
 
 
-def _nvfancontrol(sysfs: Sysfs, what: str) -> str | None:
-    """Return a setting from the state file of NVIDIA's fan daemon, else from its configuration for the next start.
+def _fan_profile(sysfs: Sysfs) -> str | None:
+    """Return the fan curve from the state file of NVIDIA's fan daemon, else from its configuration for the next start.
 
     The state file is assumed to have the format of ``nvfancontrol -q``, ``FAN1:FAN_PROFILE:quiet``; not verified.
     """
-    noted = re.search(rf"FAN_{what}:(\w+)", read_text(sysfs.root, _STATE) or "")
-    default = re.search(rf"^[ \t]*FAN_DEFAULT_{what}[ \t]+(\w+)", read_text(sysfs.root, _DEFAULTS) or "", re.MULTILINE)
+    noted = re.search(r"FAN_PROFILE:(\w+)", read_text(sysfs.root, _STATE) or "")
+    default = re.search(r"^[ \t]*FAN_DEFAULT_PROFILE[ \t]+(\w+)", read_text(sysfs.root, _DEFAULTS) or "", re.MULTILINE)
     found = noted or default
     return found[1] if found else None
 
@@ -142,6 +137,7 @@ _MEMORY_ACTIVITY = ("sys/kernel/debug/cactmon/mc_all", "sys/kernel/actmon_avg_ac
 Values = dict[str, "float | str | None"]
 
 
+@dataclass
 class BoardTelemetry:
     """A board's readings.
 
@@ -152,39 +148,31 @@ class BoardTelemetry:
         gpu_load: Returns the load of the GPU where the kernel shows none (Thor), per cent; ``None`` if unknown.
     """
 
-    def __init__(
-        self,
-        sysfs: Sysfs,
-        modes: ModeControl | Absent,
-        power: object,
-        temperature: BoardThermometer | Absent,
-        throttle: BoardThrottle | Absent,
-        *,
-        gpu_load: Callable[[], float | None] = lambda: None,
-    ) -> None:
-        self._sysfs = sysfs
-        self._modes = modes
-        self._power = power
-        self._temperature = temperature
-        self._throttle = throttle
-        self._gpu_load = gpu_load
-        emc = find_emc(sysfs)
+    sysfs: Sysfs
+    modes: ModeControl | Absent
+    power: object
+    temperature: BoardThermometer | Absent
+    throttle: BoardThrottle | Absent
+    gpu_load: Callable[[], float | None] = lambda: None
+
+    def __post_init__(self) -> None:
+        emc = find_emc(self.sysfs)
         self._emc = None if isinstance(emc, str) else emc.rate.now
 
     def read(self) -> Readings:
         """Return every reading by group; ``None`` for one that fails."""
         found: dict[str, Values] = {}
-        found["mode"] = present_mode(self._modes)
+        found["mode"] = present_mode(self.modes)
         found["load_percent"] = self._load()
         found["clocks_mhz"] = self._clocks()
-        if isinstance(self._power, BoardPower):
-            found["power_w"] = dict(self._power.rails())
-        if not isinstance(self._temperature, Absent):
-            found["temperature_c"] = dict(self._temperature.read_all())
-        if not isinstance(self._throttle, Absent):
-            found["throttling_events"] = dict(self._throttle.counts())
-            found["throttling_now"] = {"devices": ", ".join(self._throttle.active()) or "none"}
-        fan = read_fan(self._sysfs)
+        if isinstance(self.power, BoardPower):
+            found["power_w"] = dict(self.power.rails())
+        if not isinstance(self.temperature, Absent):
+            found["temperature_c"] = dict(self.temperature.read_all())
+        if not isinstance(self.throttle, Absent):
+            found["throttling_events"] = dict(self.throttle.counts())
+            found["throttling_now"] = {"devices": ", ".join(self.throttle.active()) or "none"}
+        fan = read_fan(self.sysfs)
         if fan is not None:
             found["fan"] = {"speed_rpm": fan.rpm, "pwm": fan.pwm, "profile": fan.profile}
         return {group: values for group, values in found.items() if values}
@@ -192,25 +180,25 @@ class BoardTelemetry:
     def _load(self) -> Values:
         """Return the load of the GPU and, where debugfs can be read, of the memory; not of what shows none."""
         found: Values = {}
-        thousandths = next((n for path in _GPU_LOAD if (n := self._sysfs.read_int(path)) is not None), None)
-        if (load := self._gpu_load() if thousandths is None else thousandths / 10) is not None:
+        thousandths = next((n for path in _GPU_LOAD if (n := self.sysfs.read_int(path)) is not None), None)
+        if (load := self.gpu_load() if thousandths is None else thousandths / 10) is not None:
             found["gpu"] = load
-        hz = None if self._emc is None else self._sysfs.read_int(self._emc)
+        hz = None if self._emc is None else self.sysfs.read_int(self._emc)
         for path in _MEMORY_ACTIVITY:
-            if hz and (active_khz := self._sysfs.read_int(path)) is not None:
+            if hz and (active_khz := self.sysfs.read_int(path)) is not None:
                 found["memory"] = round(100 * active_khz / (hz / 1e3), 1)
                 break
         return found
 
     def _clocks(self) -> Values:
         """Return the present clocks, which do not show throttling by the power supply."""
-        found: Values = {**cpu_clocks_mhz(self._sysfs)}
-        for path in self._sysfs.glob("sys/class/devfreq/*/cur_freq"):
+        found: Values = {**cpu_clocks_mhz(self.sysfs)}
+        for path in self.sysfs.glob("sys/class/devfreq/*/cur_freq"):
             found[path.split("/")[-2]] = self._mhz(path)
         if self._emc is not None and not self._emc.startswith("sys/class/devfreq/"):
             found["memory"] = self._mhz(self._emc)
         return found
 
     def _mhz(self, path: str) -> float | None:
-        hz = self._sysfs.read_int(path)
+        hz = self.sysfs.read_int(path)
         return None if hz is None else hz / 1e6

@@ -15,6 +15,7 @@ measured when the sensor is opened. On an H100 the counter was renewed every 100
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from statistics import median
@@ -260,6 +261,7 @@ class GaugeMeter:
 ALL_INSTANCES = "all MIG instances together"
 
 
+@dataclass(slots=True)
 class NvmlPower:
     """Power sensor of one GPU board.
 
@@ -271,30 +273,21 @@ class NvmlPower:
         watch: Called at each reading, because throttling is visible only while it lasts.
     """
 
-    def __init__(
-        self,
-        source: str,
-        meter: Callable[[], EnergyMeter | GaugeMeter],
-        *,
-        refresh_s: float,
-        settle_s: float,
-        watch: Callable[[], None],
-    ) -> None:
-        self.source = source
-        self.refresh_s = refresh_s
-        self.settle_s = settle_s
-        self._meter = meter
-        self._watch = watch
+    source: str
+    meter: Callable[[], EnergyMeter | GaugeMeter]
+    refresh_s: float
+    settle_s: float
+    watch: Callable[[], None]
 
     def record(self) -> AbstractContextManager[PolledRecording]:
         """Record readings while the context is open."""
-        meter = self._meter()
+        meter = self.meter()
 
         def read() -> PowerReading | None:
             try:
                 reading = meter.read()
                 if reading is not None:
-                    self._watch()
+                    self.watch()
                 return reading
             except DeviceError as error:  # a lost GPU ends the recording, not the polling thread
                 raise OSError(error.message) from None

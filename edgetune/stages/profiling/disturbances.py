@@ -15,8 +15,7 @@ from edgetune.devices.capabilities import Absent, FanControl, ModeReader, Slight
 from edgetune.devices.cpu import BUSY_SHARE, CpuTimes, others_share, throttled_share
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
-from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.point_state import OnState, cooling
+from edgetune.stages.profiling.options import OnState, ProfileOptions, cooling
 
 
 class ThrottleWatch:

@@ -40,8 +40,7 @@ from edgetune.stages.profiling.disturbances import (
     mode_difference,
 )
 from edgetune.stages.profiling.energy import power_figures, power_trace, settling_s
-from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.point_state import OnState, SamplingReport
+from edgetune.stages.profiling.options import OnState, ProfileOptions, SamplingReport
 from edgetune.stages.profiling.sampling import Samples, collect
 from edgetune.stages.profiling.soak import SoakWatch, after_idling, settled_from
 from edgetune.stats import find_warmup, summarise

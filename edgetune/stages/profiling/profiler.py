@@ -15,8 +15,7 @@ from edgetune.devices.device import Device, LiveSource, ModelSource, RoundSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.profiling.disturbances import check_possible
 from edgetune.stages.profiling.measure import Attempt, clocks_as_found, measure_point
-from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.point_state import OnState
+from edgetune.stages.profiling.options import OnState, ProfileOptions
 from edgetune.stages.profiling.queue import GIVE_UP_AFTER
 from edgetune.stages.profiling.supervisor import Supervisor
 from edgetune.workloads.costs import operator_table
@@ -108,15 +107,12 @@ class Profiler:
         with Profiler(self._device, self._workload, self._task, options, self._on_state) as own:
             return own.measure(point)
 
-    def attempts(
-        self, point: Point, number: int | None = None, *, options: ProfileOptions | None = None
-    ) -> list[Attempt]:
+    def attempts(self, point: Point, number: int | None = None) -> list[Attempt]:
         """Measure one point and return every attempt at it, the one that counts last.
 
         Args:
             point: What to measure.
             number: Of the round, from 1; ``None`` in a sweep of one round.
-            options: How to sample it, where that differs from the other points.
 
         Raises:
             InputError: The point is of another workload or task, or not in the recorded table.
@@ -132,7 +128,7 @@ class Profiler:
         if isinstance(source, RoundSource):
             source.begin_round(number or 1)
         attempts = measure_point(
-            self._device, self._open, point, options or self._options, self._on_state, sampling=self._sampling
+            self._device, self._open, point, self._options, self._on_state, sampling=self._sampling
         )
         self._judge(attempts[-1])
         return attempts

@@ -10,8 +10,7 @@ from edgetune.devices.capabilities import Absent, PowerReading, PowerRecording, 
 from edgetune.devices.device import Device, Runner
 from edgetune.stages.profiling.disturbances import LOOK_EVERY_S, ContentionWatch, DeviceWatch
 from edgetune.stages.profiling.energy import MINIMUM_SAMPLES, SPARE_READINGS, measurable_s, power_figures, settling_s
-from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.point_state import SamplingReport
+from edgetune.stages.profiling.options import ProfileOptions, SamplingReport
 from edgetune.stats import find_warmup, median
 
 _SHORTEST_CHUNK_S = 0.02

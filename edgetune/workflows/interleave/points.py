@@ -21,8 +21,7 @@ from edgetune.devices.device import Device, ModelSource, TableSource
 from edgetune.errors import InputError
 from edgetune.stages.interleave.backend import Inference, LiveTenant, Minibatch, Tenant, Training
 from edgetune.stages.interleave.live import LiveMinibatchBackend
-from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.point_state import OnState
+from edgetune.stages.profiling.options import OnState, ProfileOptions
 from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stats import find_warmup, median, percentile
 from edgetune.units import NS, format_si

@@ -4,7 +4,6 @@ An ordinary Python script that trains, measured as it is: a command that reports
 """
 
 import ast
-import math
 import re
 import shlex
 import sys
@@ -16,14 +15,11 @@ from pathlib import Path
 from edgetune.artifacts.files import storable
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
-from edgetune.artifacts.repeats import standing, together
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.recorded import PREFIX as RECORDED
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stages.profiling.sweep import SweepProgress, request_header
-from edgetune.stats import summarise
 from edgetune.workflows.device_option import open_named, warn_of_load
 from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import profile_options
@@ -34,19 +30,16 @@ from edgetune.workloads.command import PREFIX
 from edgetune.workloads.foreign_files import is_script, require_file
 from edgetune.workloads.resolve import resolve
 
-_TURNS = 5
-"""Turns of each of several commands: what changes on a machine within seconds then changes for all of them."""
-
 
 def measure_commands(
     opts: MeasureCommandOptions, reporter: Reporter, on_table: Callable[[Profile], None]
 ) -> tuple[Profile, Target | None]:
-    """Measure every command and return its rows, one a turn, and where the table was written, if anywhere.
+    """Measure every command and return their rows, and where the table was written, if anywhere.
 
     Args:
         opts: The options.
         reporter: Shows the progress.
-        on_table: Takes a table with each command in one row.
+        on_table: Takes the table.
 
     Raises:
         InputError: a command or an option cannot be used, or every command failed: the error of the last.
@@ -80,20 +73,18 @@ def measure_commands(
     label = SimulationLabel(device.simulated, reporter)
     label.announce()
     warn_of_load(device, reporter)
-    rows: dict[str, list[ProfileRow]] = {workload.name: [] for workload in workloads}
+    rows: list[ProfileRow] = []
 
     def keep() -> Profile:
         """Report every command and write the table of what is measured."""
-        found = Profile(
-            request_header(device, workloads[0], options), tuple(row for own in rows.values() for row in own)
-        )
+        found = Profile(request_header(device, workloads[0], options), tuple(rows))
         if found.rows:
-            on_table(replace(found, rows=tuple(in_one(own) for own in rows.values() if own)))
+            on_table(found)
         if target is not None and found.rows:
             target.write(found)
         return found
 
-    with reporting_saved(reporter, lambda: _kept(rows, target)):
+    with reporting_saved(reporter, lambda: _kept(rows, len(workloads), target)):
         try:
             with ExitStack() as stack:
                 on_progress = stack.enter_context(reporter.sweep(label))
@@ -101,70 +92,34 @@ def measure_commands(
                     each.name: stack.enter_context(Profiler(device, each, "infer", options, reporter.points))
                     for each in workloads
                 }
-                turns = _turns(options) if len(workloads) > 1 else [options]
-                error = _measure(profilers, turns, rows, on_progress)
+                error = _measure(profilers, rows, on_progress)
         except STOPS:
             keep()
             raise
-    if error is not None and not any(row.minibatch_s is not None for own in rows.values() for row in own):
+    if error is not None and not any(row.minibatch_s is not None for row in rows):
         raise error
     return keep(), target
 
 
 def _measure(
-    profilers: Mapping[str, Profiler], turns: Sequence[ProfileOptions], rows: Mapping[str, list[ProfileRow]],
-    on_progress: OnProgress,
-) -> EdgetuneError | None:  # fmt: skip
-    """Measure the commands in turns, which share what changes on the machine; return the error of the last failure."""
-    error, total = None, len(turns) * len(profilers)
-    for number, turn in enumerate(turns, 1):
-        for place, (name, profiler) in enumerate(profilers.items()):
-            on_progress(SweepProgress((number - 1) * len(profilers) + place, total, 0))
-            if profiler.last_error is not None:
-                continue
-            attempt = profiler.attempts(Point(name, "infer", 1, Mode()), options=turn)[-1]
-            if attempt.error is not None:
-                rows[name].clear()  # a command that fails now and then has no time
-                error = attempt.error
-            rows[name].append(replace(attempt.row, round=number if len(turns) > 1 else None))
+    profilers: Mapping[str, Profiler], rows: list[ProfileRow], on_progress: OnProgress
+) -> EdgetuneError | None:
+    """Measure the commands one after the other; return the error of the last failure."""
+    error = None
+    for place, (name, profiler) in enumerate(profilers.items()):
+        on_progress(SweepProgress(place, len(profilers), 0))
+        attempt = profiler.attempts(Point(name, "infer", 1, Mode()))[-1]
+        error = attempt.error or error
+        rows.append(attempt.row)
     return error
 
 
-def _turns(options: ProfileOptions) -> list[ProfileOptions]:
-    """Return the options of each turn: together they take as long as one measurement with ``options``."""
-    if options.minibatches is not None:
-        runs = [len(range(turn, options.minibatches, _TURNS)) for turn in range(_TURNS)]
-        return [replace(options, minibatches=count) for count in runs if count]
-    marked = options.steps or options.step_pattern is not None  # each start has its own warm-up
-    turn = replace(
-        options, target_ci=min(options.target_ci * math.sqrt(_TURNS), 0.9),
-        least_minibatches=options.least_minibatches // (1 if marked else _TURNS),
-        max_minibatches=options.max_minibatches // _TURNS, max_sampling_s=options.max_sampling_s / _TURNS,
-    )  # fmt: skip
-    return [turn] * _TURNS
-
-
-def in_one(rows: Sequence[ProfileRow]) -> ProfileRow:
-    """Return the turns of a command as one row, with all its steady runs."""
-    used = standing(rows)
-    row = together(used)
-    if len(used) == 1:
-        return row
-    times_s = [time_s for each in used for time_s in (each.times_s or ())[each.warmups or 0 :]]
-    runs = summarise(times_s, mean=row.is_mean)
-    return replace(
-        row, minibatch_s=runs.median, minibatch_p95_s=runs.p95, minibatch_ci95_low_s=runs.low,
-        minibatch_ci95_high_s=runs.high, minibatches=runs.count, warmups=0, times_s=tuple(times_s),
-    )  # fmt: skip
-
-
-def _kept(rows: Mapping[str, Sequence[ProfileRow]], target: Target | None) -> str:
-    """Return a sentence on the commands that had been measured when the measurement was stopped."""
-    measured = sum(bool(own) for own in rows.values())
-    if not measured:
+def _kept(rows: Sequence[ProfileRow], count: int, target: Target | None) -> str:
+    """Return a sentence on the commands, of ``count``, that had been measured when the measurement was stopped."""
+    if not rows:
         return "no command was measured, and nothing is kept"
     written = "" if target is None else f", and {target.file or 'standard output'} has them"
-    return f"{measured} of {len(rows)} commands had been measured{written}"
+    return f"{len(rows)} of {count} commands had been measured{written}"
 
 
 _DECLARES = {"add_argument", "option"}

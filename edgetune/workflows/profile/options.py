@@ -278,8 +278,4 @@ class CompareOptions:
                metavar="SHARE"),
     ] = None  # fmt: skip
     allow_missing: Annotated[bool, Option("--fail-above accepts points that only the baseline has.")] = False
-    plot: Annotated[
-        str | None, Option("Draw the ratios: .svg, .png, .pdf or .html.", ("--plot",), "Files", "FIGURE")
-    ] = None
     column: options.Column = ()
-    force: options.Force = False

@@ -18,7 +18,6 @@ from edgetune.artifacts.repeats import ProfileDifference, differences, first_dif
 from edgetune.devices.board_files import read_text
 from edgetune.devices.device import Device
 from edgetune.errors import InputError
-from edgetune.plotting.page import require_drawing
 from edgetune.stages.profiling.boards import COMMON, choose_anchors, on_common_board, share_of, with_boards
 from edgetune.stages.profiling.comparison import FIGURES, Joined, join, verdict
 from edgetune.stages.profiling.ratio import surely_above
@@ -75,14 +74,11 @@ def compare(opts: CompareOptions, reporter: Reporter) -> list[Comparison]:
     """Compare each table with the first one.
 
     Raises:
-        InputError: there are fewer than two tables, one is unreadable, or the figure cannot be written.
+        InputError: there are fewer than two tables, or one is unreadable.
     """
     if len(opts.tables) < 2:
         raise InputError("a comparison needs two tables", "e.g. edgetune compare before.parquet after.parquet")
     limit = None if opts.fail_above is None else parse_share(opts.fail_above, what="--fail-above")
-    if opts.plot is not None:
-        require_drawing(opts.plot)
-        check_outputs({"--plot": opts.plot}, opts.tables, {})
     columns = parse_columns(opts.column)
     tables = [read_table(table, columns)[0] for table in opts.tables]
     SimulationLabel(any(table.header.simulated for table in tables), reporter).announce()

@@ -19,6 +19,5 @@ class ReportOptions:
     output: Annotated[str, Option("The page: a name that ends in .html.", ("-o", "--output"), "Files", "FILE")] = (
         "report.html"
     )
-    title: Annotated[str | None, Option("Title of the page.", (), "Output", "TEXT")] = None
     column: options.Column = ()
     force: options.Force = False

@@ -105,7 +105,7 @@ def report(opts: ReportOptions, reporter: Reporter) -> Report:
             raise broken[0][1]
         for _, error in broken:
             reporter.info(f"left out: {error.message} ({error.hint})")
-        page = page_of(found, opts.title)
+        page = page_of(found)
         page.notes += [f"Left out: {visible(name)}: {error.message}" for name, error in broken]
         return Report(write_atomically(page.data(), target), tuple(broken))
 
@@ -123,12 +123,11 @@ def write_page(artifacts: Sequence[Artifact], path: str | Path) -> Path:
     return write_atomically(page_of([Found(each.header.kind, each) for each in artifacts]).data(), target)
 
 
-def page_of(found: Sequence[Found], title: str | None = None, beside: Sequence[Artifact] = ()) -> Page:
+def page_of(found: Sequence[Found], beside: Sequence[Artifact] = ()) -> Page:
     """Return the page of artifacts.
 
     Args:
         found: The artifacts.
-        title: Of the page; ``None`` for one of what is on it.
         beside: Artifacts without a section that sections may use, e.g. the table of a plan.
 
     Raises:
@@ -138,7 +137,7 @@ def page_of(found: Sequence[Found], title: str | None = None, beside: Sequence[A
         pass
     ordered = sorted(found, key=lambda each: page_order(each.artifact.header.kind))
     artifacts = [each.artifact for each in ordered]
-    page = Page(title or _title(artifacts))
+    page = Page(_title(artifacts))
     page.notes += _mixtures(artifacts)
     for each in ordered:
         section = page.section(_section_title(each), simulated=each.artifact.header.simulated)

@@ -12,8 +12,7 @@ from edgetune.devices.device import Device, TableSource
 from edgetune.errors import InputError
 from edgetune.stages.profiling.disturbances import check_possible
 from edgetune.stages.profiling.estimate import SweepEstimate, estimate
-from edgetune.stages.profiling.options import ProfileOptions
-from edgetune.stages.profiling.point_state import OnState
+from edgetune.stages.profiling.options import OnState, ProfileOptions
 from edgetune.stages.profiling.profiler import Profiler
 from edgetune.stages.profiling.sweep_journal import origin_of
 from edgetune.stages.search.problem import PAIRS, background_task

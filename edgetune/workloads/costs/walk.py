@@ -9,9 +9,16 @@ from edgetune.artifacts.ops import OpRow, Phase
 from edgetune.errors import InputError
 from edgetune.workloads import graphs, shapes
 from edgetune.workloads.control_flow import CONTROL_FLOW, Body, EnclosingGraph, bodies, is_settled
-from edgetune.workloads.costs.chains import collapse
 from edgetune.workloads.costs.formulas.movement import EXPANDED
-from edgetune.workloads.costs.node import FLOAT_BYTES, FLOAT_PRECISIONS, Cost, GraphTensor, OperatorNode, precision_of
+from edgetune.workloads.costs.node import (
+    FLOAT_BYTES,
+    FLOAT_PRECISIONS,
+    Cost,
+    GraphTensor,
+    OperatorNode,
+    collapse,
+    precision_of,
+)
 from edgetune.workloads.costs.table import cost_of
 from edgetune.workloads.costs.weights import as_run, parameters_of, stored_otherwise
 from edgetune.workloads.lazy import onnx

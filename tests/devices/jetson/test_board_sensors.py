@@ -47,7 +47,7 @@ def test_a_board_without_a_fan_has_none(sysfs):
 def test_jetpack_4_shows_it_in_one_folder(sysfs):
     for name, value in (("cur_pwm", 80), ("target_pwm", 90), ("rpm_measured", 1234), ("temp_control", 1)):
         sysfs.put(f"sys/devices/pwm-fan/{name}", value)
-    assert read_fan(sysfs, "quiet") == Fan(rpm=1234, pwm=80, profile="quiet", governor=None, control=None)
+    assert read_fan(sysfs, "quiet") == Fan(rpm=1234, pwm=80, profile="quiet")
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_later_releases_show_it_among_numbered_sensors(sysfs, tachometer, file):
     number = 2 if tachometer == "pwmfan" else 10
     sysfs.put(f"sys/class/hwmon/hwmon{number}/name", tachometer)
     sysfs.put(f"sys/class/hwmon/hwmon{number}/{file}", 2900)
-    assert read_fan(sysfs) == Fan(rpm=2900, pwm=255, profile="cool", governor="pid", control="open_loop")
+    assert read_fan(sysfs) == Fan(rpm=2900, pwm=255, profile="cool")
 
 
 def test_a_fan_that_cannot_be_read_is_not_standing_still(sysfs):
     sysfs.put("sys/class/hwmon/hwmon2/name", "pwmfan")
     sysfs.put("sys/class/hwmon/hwmon2/pwm1", 88)
-    assert read_fan(sysfs) == Fan(rpm=None, pwm=88, profile=None, governor=None, control=None)
+    assert read_fan(sysfs) == Fan(rpm=None, pwm=88, profile=None)
     sysfs.deny_reading("sys/class/hwmon/hwmon2/pwm1")
     assert read_fan(sysfs) is None
 
@@ -78,7 +78,7 @@ def test_what_the_daemon_noted_wins_over_what_it_starts_with(sysfs):
     sysfs.put("sys/class/hwmon/hwmon2/pwm1", 88)
     sysfs.put("etc/nvfancontrol.conf", CONF)
     sysfs.put("var/lib/nvfancontrol/status", "FAN1:FAN_PROFILE:quiet\nFAN1:FAN_GOVERNOR:cont\n")
-    assert read_fan(sysfs) == Fan(rpm=None, pwm=88, profile="quiet", governor="cont", control="open_loop")
+    assert read_fan(sysfs) == Fan(rpm=None, pwm=88, profile="quiet")
 
 
 OLD = {"sys/devices/pwm-fan/temp_control": "0", "sys/devices/pwm-fan/target_pwm": "255"}

@@ -130,7 +130,7 @@ def test_every_reading_looks_for_throttling() -> None:
     clock, looks = FakeClock(5_000_000_000), []
     gpu = Gpu(load_nvml(FakeNvml([FakeGpu()], clock)), 0)
     sensor = open_power(gpu, clock, lambda: looks.append(clock.now_ns()))
-    meter = sensor._meter()
+    meter = sensor.meter()
     clock.sleep_s(0.15)
     meter.read()
     with sensor.record() as recording:
