@@ -168,6 +168,7 @@ def test_a_table_in_memory_is_called_so_and_prints_in_a_line(tables):
     plan = edgetune.search(tables[1], power_budget=30, strategy="gmd")
     assert plan.header.inputs["profile"]["name"] == "<profile-1>"
     assert repr(tables[1]).endswith("100 rows, SIMULATED>")
+    assert "SIMULATED" in tables[1]._repr_html_()
 
 
 def test_threads_take_turns(tables, tmp_path):

@@ -1,4 +1,4 @@
-"""The base classes of artifacts: reading, writing, and conversion to Arrow and pandas.
+"""The base classes of artifacts: reading, writing, conversion to Arrow and pandas, and display in a notebook.
 
 Each kind of artifact is one file of this package, named as the kind, and one row of ``kinds.KINDS``:
 
@@ -12,6 +12,7 @@ raise ``VERSION``, append the step from the old version to ``UPGRADES``, and add
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from edgetune.artifacts.yaml_document import plain
 from edgetune.errors import DeviceError
 
 AnyTable = TypeVar("AnyTable", bound="Table")
+_SHOWN_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,20 @@ class Artifact:
                 refuse_other(output, kind, remedy="force=True")
             output.write(self.to_bytes(form))
         return output.path
+
+    def _repr_html_(self) -> str:
+        """Return the display in a notebook: the kind, creation time, inputs and first rows."""
+        table, head = self.to_arrow(), self.header
+        device = head.conditions.get("device", "unknown device")
+        facts = [f"{head.kind} of {device}", f"created {head.created}", f"{table.num_rows} rows"]
+        facts += ["SIMULATED: a model made these figures, no device"] if head.simulated else []
+        facts += [data_warning.advice for data_warning in head.warnings]
+        names = [name for name in table.column_names if table.column(name).null_count < table.num_rows]
+        cells = [[row[name] for name in names] for row in table.slice(0, _SHOWN_ROWS).to_pylist()]
+        lines = ["".join(f"<td>{html.escape(_shown(cell))}</td>" for cell in row) for row in cells]
+        titles = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+        body = "".join(f"<tr>{line}</tr>" for line in (titles, *lines))
+        return f"<p>{html.escape('; '.join(facts))}</p><table>{body}</table>"
 
 
 class Table(Artifact):
@@ -177,3 +193,10 @@ class Table(Artifact):
             return csv_bytes(self.to_arrow())
         head = plain(self.header) | {field: getattr(self, field) for field in self.HEAD}
         return (json_bytes if form == "json" else parquet_bytes)(self.to_arrow(), head)
+
+
+def _shown(cell: Any) -> str:
+    """Return a short text of a cell; a list as its length."""
+    if isinstance(cell, float):
+        return f"{cell:.6g}"
+    return f"{len(cell)} values" if isinstance(cell, list) and len(cell) > 4 else "" if cell is None else str(cell)

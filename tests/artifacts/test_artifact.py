@@ -1,4 +1,4 @@
-"""Artifacts save themselves, and become Arrow and pandas tables; a kind is one module and one row."""
+"""Artifacts save themselves, become Arrow and pandas tables, and show themselves; a kind is one module and one row."""
 
 import json
 import shlex
@@ -62,7 +62,18 @@ def test_every_kind_saves_itself_and_becomes_a_table(kind, tmp_path):
     artifact = golden(kind)
     saved = artifact.save(tmp_path / "copy")
     assert type(read(type(artifact), str(saved))) is type(artifact)
-    assert artifact.to_arrow().num_rows > 0
+    table = artifact.to_arrow()
+    assert table.num_rows > 0
+    assert artifact._repr_html_().count("<tr>") == 1 + min(table.num_rows, 20)
+    assert kind in artifact._repr_html_()
+
+
+def test_what_a_notebook_shows_is_escaped():
+    from dataclasses import replace
+
+    table = golden("profile")
+    hostile = replace(table, rows=tuple(replace(row, workload="<script>") for row in table.rows))
+    assert "<script>" not in hostile._repr_html_()
 
 
 @dataclass(frozen=True, slots=True)
