@@ -13,7 +13,7 @@ def show_help(
 ) -> None:
     """Print a page of the manual, or list the pages.
 
-    On a terminal a page is shown by $PAGER, by default less. edgetune COMMAND --help lists the options of a
+    A page longer than the terminal is shown by $PAGER, by default less. edgetune COMMAND --help lists the options of a
     command.
     """
     from edgetune import manual

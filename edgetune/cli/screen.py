@@ -186,12 +186,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, stream: T
 def page(markdown: str) -> None:
     """Print a page of the manual: laid out on a terminal, at most 100 columns wide; as it is written in a pipe.
 
-    It goes through the pager of Python's ``pydoc``: that of ``$PAGER``, else less.
+    What is longer than the terminal goes through the pager: that of ``$PAGER``, else less.
     """
     if not sys.stdout.isatty():
         print_document(markdown)
         return
-    import pydoc
+    import shutil
 
     from rich.markdown import Markdown
 
@@ -200,8 +200,35 @@ def page(markdown: str) -> None:
     shown = console(sys.stdout)
     with shown.capture() as captured:
         shown.print(Markdown(markdown, hyperlinks=False), width=min(terminal_width(), 100))
-    os.environ.setdefault("LESS", "FRX")  # as git sets it: with colours, and the page stays when less ends
-    pydoc.pager(captured.get())
+    text = captured.get()
+    if text.count("\n") < shutil.get_terminal_size().lines:
+        write(text, sys.stdout)
+        return
+    _show_by_pager(text)
+
+
+_NOT_STARTED = (126, 127)
+"""Exit codes of a shell that cannot start a program."""
+
+
+def _show_by_pager(text: str) -> None:
+    """Show a text by ``$PAGER``, else by less; print it where none of them can be started."""
+    import shutil
+    import signal
+    import subprocess
+
+    from edgetune.workflows.reporting import handling
+
+    plain = os.environ.get("TERM", "dumb") == "dumb"
+    pager = os.environ.get("PAGER") or ("" if plain else shutil.which("less"))
+    code = _NOT_STARTED[0]
+    if pager and sys.stdin is not None and sys.stdin.isatty():
+        variables = {"LESS": "FRX", **os.environ}  # as git sets it: with colours, and the page stays when less ends
+        with handling({signal.SIGINT: lambda *_: None}):  # Ctrl-C is for the pager
+            data = text.encode(sys.stdout.encoding, sys.stdout.errors or "strict")
+            code = subprocess.run(pager, shell=True, input=data, env=variables, check=False).returncode
+    if code in _NOT_STARTED:
+        write(text, sys.stdout)
 
 
 def _widths(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> Sequence[int | None]:

@@ -37,13 +37,23 @@ def test_a_terminal_gets_it_laid_out(tmp_path, topic):
     assert "**" not in out
 
 
-def test_a_page_goes_through_the_pager(tmp_path):
+@pytest.mark.parametrize(("rows", "paged"), [(24, True), (1000, False)])
+def test_a_page_longer_than_the_terminal_goes_through_the_pager(tmp_path, rows, paged):
     pager = {"PAGER": "cat > paged; echo the pager ended", "MANPAGER": ""}
-    code, shown = Terminal(80).run("help", "security", cwd=tmp_path, env=pager)
+    code, shown = Terminal(80, rows).run("help", "security", cwd=tmp_path, env=pager)
     assert code == 0
-    assert b"the pager ended" in shown
-    assert b"Security" not in shown
-    assert (tmp_path / "paged").exists()
+    assert (b"the pager ended" in shown) == (b"Security" not in shown) == paged
+    assert (tmp_path / "paged").exists() == paged
+
+
+@pytest.mark.parametrize(
+    "env", [{"PAGER": "no-such-program -r"}, {"PAGER": "", "PATH": "/no/such/folder"}, {"PAGER": "", "TERM": "dumb"}]
+)
+def test_a_page_is_printed_where_no_pager_can_be_started(tmp_path, env):
+    code, shown = Terminal(80).run("help", "security", cwd=tmp_path, env={"MANPAGER": "echo not for manuals", **env})
+    assert code == 0
+    assert b"Security" in shown
+    assert b"not for manuals" not in shown
 
 
 def test_a_pager_that_ends_early_and_ctrl_c_in_it_are_no_failure(tmp_path):
