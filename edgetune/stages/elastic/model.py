@@ -28,8 +28,7 @@ _MOST_REGISTERS = 255
 class GpuTimingModel:
     """Numbers that no catalogue has.
 
-    Those called assumed were not measured anywhere: vary them (``--assume``) before relying on figures that depend on
-    them.
+    Those called assumed were not measured anywhere.
 
     Args:
         saturating_threads: Resident threads from which on a multiprocessor reaches its peak, see

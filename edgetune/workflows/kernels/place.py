@@ -39,7 +39,7 @@ class Place:
     gpu: Gpu
     conditions: dict[str, Any]
     costs: PreemptionCosts
-    model: tuple[Gpu, GpuTimingModel] | None = None
+    model: Gpu | None = None
     session: GpuSession | None = None
 
     def open_backend(self, tasks: Sequence[GpuTask]) -> AbstractContextManager[SimulatedGpu | CudaBackend]:
@@ -47,7 +47,7 @@ class Place:
         if self.session is not None:
             return self.session.open_backend(tasks)
         assert self.model is not None
-        return simulated(*self.model)(tasks)
+        return simulated(self.model)(tasks)
 
     def spent(
         self, backend: SimulatedGpu | CudaBackend, loop: ElasticLoop
@@ -67,12 +67,13 @@ class Place:
         }
 
 
-def model_place(gpu: Gpu, model: GpuTimingModel) -> Place:
+def model_place(gpu: Gpu) -> Place:
     """Return the model of a GPU."""
+    model = GpuTimingModel()
     conditions = {
         "simulated": True, "device": gpu.name, "gpu": plain(gpu), "model": {"note": note_of(gpu), **plain(model)}
     }  # fmt: skip
-    return Place(seen_by_policies(gpu, model), conditions, simulated_costs(gpu, model), (gpu, model))
+    return Place(seen_by_policies(gpu, model), conditions, simulated_costs(gpu, model), gpu)
 
 
 def gpu_place(ready: GpuSession, *, part: bool, records: bool) -> Place:
