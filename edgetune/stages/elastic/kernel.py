@@ -97,6 +97,17 @@ def form_symbol(kernel: str, level: Level, per_thread: int = 1) -> str:
     return f"{kernel}__{level}{per_thread if level == 'block' else ''}"
 
 
+PERSISTENT = 0
+"""The key of persistent forms, beside numbers of logical threads in a physical one; that of originals is ``None``."""
+
+
+def symbol_of(kernel: str, key: int | None) -> str:
+    """Return the symbol of a kernel or of one of its forms by its key."""
+    if key is None:
+        return kernel
+    return form_symbol(kernel, "persistent" if key == PERSISTENT else "grid" if key == 1 else "block", key)
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A parameter.

@@ -32,8 +32,8 @@ from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, Glob
 from edgetune.stages.elastic.cuda.building import Build, build, compiled_image, green_context
 from edgetune.stages.elastic.cuda.context import HANG_S, WITHOUT, Context, open_context
 from edgetune.stages.elastic.cuda.program import Program
-from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, Logical, Resources, blocks_resident
+from edgetune.stages.elastic.kernel import PERSISTENT
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import values
 from edgetune.stages.elastic.view import Decision, Launch, LaunchPiece, Residency, View, upcoming
@@ -126,9 +126,8 @@ def reaction_s(context: Context, image: bytes | None = None) -> float:
     """
     call = Call(EMPTY_KERNEL, Logical((1, 1, 1), (1, 1, 1)), elastic=False)
     task = GpuTask("empty", KernelSequence("empty", (call,) * _EMPTY_CALLS))
-    form = Form(EMPTY_KERNEL, Resources(registers_per_thread=0))
     with context.scope():
-        build = Build(image or compiled_image(EMPTY_SOURCE, context, "empty"), {EMPTY_KERNEL: Forms(form, {})})
+        build = Build(image or compiled_image(EMPTY_SOURCE, context, "empty"), {EMPTY_KERNEL: {None: Resources(0)}})
         program = Program(context, task.network, build)
         program.warm_up(context.stream())
         backend = CudaBackend(context, {task.name: program}, [task])
@@ -231,19 +230,19 @@ class GpuSession:
     def _fitted(self, network: KernelSequence) -> KernelSequence:
         forms = self.build(network).forms
 
-        def fits(call: Call, form: Form | None) -> bool:
+        def fits(call: Call, form: Resources | None) -> bool:
             """Return whether there is such a form of a call, and it fits the GPU as the original does."""
             needs = (call.logical.threads, call.logical.dynamic_shared_bytes)
-            return form is not None and blocks_resident(self.gpu, form.resources, *needs) > 0
+            return form is not None and blocks_resident(self.gpu, form, *needs) > 0
 
         calls = (
             call
             if (of := forms.get(call.kernel)) is None
             else replace(
                 call,
-                resources=of.resources,
-                elastic=fits(call, of.elastic.get(1)),
-                persistent=fits(call, of.persistent),
+                resources={**{key: each for key, each in of.items() if key}, 1: of[None]},
+                elastic=fits(call, of.get(1)),
+                persistent=fits(call, of.get(PERSISTENT)),
             )
             for call in network.calls
         )
