@@ -12,9 +12,10 @@ from test_cuda_blocks import RECORDING
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.cuda.building import Build, build
-from edgetune.stages.elastic.cuda.gpu_session import EMPTY_KERNEL, GpuSession, contents, open_gpu_session, reaction_s
+from edgetune.stages.elastic.cuda.gpu_session import EMPTY_KERNEL, GpuSession, open_gpu_session, reaction_s
 from edgetune.stages.elastic.gpu import GpuTask, KernelBuffer, KernelSequence, Resources
 from edgetune.stages.elastic.kernel import symbol_of
+from edgetune.stages.elastic.mdtb.networks import values
 from fakes.cuda_driver import fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 from fakes.cuda_state import ticking
@@ -93,13 +94,13 @@ def test_contents_are_drawn_for_numbers_and_zero_for_places() -> None:
             KernelBuffer("out", (2,)),
         ),
     )  # fmt: skip
-    drawn = contents(mixed, 1)
+    drawn = values(mixed, 1)
     assert set(drawn) == {"w", "at"}
     assert np.ptp(drawn["w"]) > 0
     assert drawn["at"].dtype == np.int32
     assert not drawn["at"].any()
-    assert np.array_equal(contents(mixed, 1)["w"], drawn["w"])
-    assert not np.array_equal(contents(mixed, 2)["w"], drawn["w"])
+    assert np.array_equal(values(mixed, 1)["w"], drawn["w"])
+    assert not np.array_equal(values(mixed, 2)["w"], drawn["w"])
 
 
 REAL = """

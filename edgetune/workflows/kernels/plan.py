@@ -78,7 +78,7 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
         gpu = find_gpu(document.gpu if chosen is None else chosen)
     duration_s = document.duration_s if opts.duration is None else parse_time_s(opts.duration, what="--duration")
     with blaming(file):
-        tasks = tasks_of(document, folder=folder_of(opts.tasks))
+        tasks = tasks_of(document, folder=Path(opts.tasks).parent)
         check_tasks(tasks)
         if simulated is not None:
             tasks = with_forms(compiled_for(gpu, tasks), include_folders(document, opts.tasks), reporter)
@@ -111,14 +111,9 @@ def within_of(words: str | float | None, policies: Sequence[str]) -> float | Non
     return within
 
 
-def folder_of(tasks: str) -> Path:
-    """Return the folder that the sources of a file of tasks are relative to."""
-    return Path() if tasks == "-" else Path(tasks).parent
-
-
 def include_folders(document: KernelTasks, tasks: str) -> list[str]:
     """Return the folders of the sources of a file of tasks, where their headers are looked for."""
-    return [*dict.fromkeys(str((folder_of(tasks) / source).parent) for source in document.sources)]
+    return [*dict.fromkeys(str((Path(tasks).parent / source).parent) for source in document.sources)]
 
 
 def _policies(opts: ShareOptions, document: KernelTasks, file: str) -> list[str]:
@@ -156,26 +151,24 @@ def with_forms(tasks: Sequence[GpuTask], include: Sequence[str], reporter: Repor
     """
     found, refused = [], dict[str, Mapping[str, str]]()
     for task in tasks:
-        name = task.network.name
-        if name not in refused:
-            with blaming(f"task {task.name}, network {name}"):
-                known = all(set(call.resources) == set(PER_THREAD) for call in task.network.calls)
-                unknown = task.network.source and not known
-                refused[name] = _refused(task.network, include, reporter) if unknown else {}
-        why_not = refused[name]
+        network = task.network
+        if network.name not in refused:
+            with blaming(f"task {task.name}, network {network.name}"):
+                refused[network.name] = _refused(network, include, reporter)
+        why_not = refused[network.name]
         for kernel, why in () if task.critical else why_not.items():
             reporter.info(f"task {task.name}: {kernel} is launched whole, as it cannot be elastic: {why}")
         calls = [
-            replace(call, elastic=False, persistent=False) if call.kernel in why_not else call
-            for call in task.network.calls
+            replace(call, elastic=False, persistent=False) if call.kernel in why_not else call for call in network.calls
         ]
-        found.append(replace(task, network=replace(task.network, calls=calls)))
+        found.append(replace(task, network=replace(network, calls=calls)))
     return tuple(found)
 
 
 def _refused(network: KernelSequence, include: Sequence[str], reporter: Reporter) -> dict[str, str]:
     """Return the kernels of a network that cannot be elastic, and why."""
-    launched = [*dict.fromkeys(call.kernel for call in network.calls)]
+    if not network.source or all(set(call.resources) == set(PER_THREAD) for call in network.calls):
+        return {}
     try:
         options = CompileOptions(include=tuple(include))
         done = transform(network.source, f"{network.name}.cu", ARCHITECTURE, options=options)
@@ -183,11 +176,13 @@ def _refused(network: KernelSequence, include: Sequence[str], reporter: Reporter
         reporter.info(f"all kernels of {network.name} are taken to be elastic: {error}; {error.hint}")
         return {}
     made = {each.kernel.name: each for each in done.kernels}
-    for kernel in launched:
+    found = {}
+    for kernel in dict.fromkeys(call.kernel for call in network.calls):
         if kernel not in made:
             raise InputError(f"its source has no kernel {kernel!r}", nearest(kernel, made))
-    refused = [made[kernel] for kernel in launched if not made[kernel].variants]
-    return {each.kernel.name: each.refusals[0].reason for each in refused}
+        if not made[kernel].variants:
+            found[kernel] = made[kernel].refusals[0].reason
+    return found
 
 
 def _check_view(view: str, policies: Sequence[str], tasks: Sequence[GpuTask], duration_s: float) -> None:

@@ -23,9 +23,6 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
 from edgetune.processes.families import without_collections
 from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, GlobalTimer, delay
@@ -199,7 +196,7 @@ class GpuSession:
             if known is not None and known.network == task.network:
                 continue
             program = Program(self.context, task.network, self.build(task.network))
-            program.write(contents(task.network, self._seed))
+            program.write(values(task.network, self._seed))
             with self.context.scope():
                 program.warm_up(self.context.stream())
             self.programs[task.name] = program
@@ -314,14 +311,3 @@ def open_gpu_session(
             context = stack.enter_context(green_context(context, sm_count))
         context.facts = replace(context.facts, gpu=replace(context.facts.gpu, launch_s=launch_s(context)))
         yield GpuSession(context, **options)
-
-
-def contents(network: KernelSequence, seed: int) -> dict[str, npt.NDArray[Any]]:
-    """Return the contents of inputs and weights: single-precision numbers are random, all else is zero.
-
-    Whole numbers may be places in other buffers, and there is always a first one.
-    """
-    kinds, drawn = {each.name: each.dtype for each in network.buffers}, values(network, seed)
-    return {
-        name: array if kinds[name] == "float32" else np.zeros(array.shape, kinds[name]) for name, array in drawn.items()
-    }
