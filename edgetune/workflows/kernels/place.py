@@ -18,7 +18,7 @@ from edgetune.stages.elastic.cuda.context import WITHOUT
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.gpu import Gpu, GpuTask
 from edgetune.stages.elastic.loop import ElasticLoop
-from edgetune.stages.elastic.model import GpuTimingModel, note_of, seen_by_policies
+from edgetune.stages.elastic.model import GpuTimingModel, seen_by_policies
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.view import Residency
 from edgetune.units import NS
@@ -70,9 +70,11 @@ class Place:
 def model_place(gpu: Gpu) -> Place:
     """Return the model of a GPU."""
     model = GpuTimingModel()
-    conditions = {
-        "simulated": True, "device": gpu.name, "gpu": plain(gpu), "model": {"note": note_of(gpu), **plain(model)}
-    }  # fmt: skip
+    note = (
+        f"simulated (model): {gpu.sm_count} multiprocessors of {gpu.name} by their limits, peak and bandwidth; no "
+        "caches, no clocks, no instructions but floating-point ones"
+    )
+    conditions = {"simulated": True, "device": gpu.name, "gpu": plain(gpu), "model": {"note": note, **plain(model)}}
     return Place(seen_by_policies(gpu, model), conditions, simulated_costs(gpu, model), gpu)
 
 

@@ -105,24 +105,22 @@ class EventTimes:
 
 
 class OneBlock:
-    """A kernel that is launched with one block.
+    """A kernel that is launched with one thread.
 
     Args:
         context: The GPU.
         image: Compiled for it.
         symbol: Of the kernel.
         numbers: Its arguments.
-        threads: Of the block.
     """
 
-    def __init__(self, context: Context, image: bytes, symbol: str, *numbers: bytes, threads: int = 1) -> None:
-        self._driver, self._threads, self._packed = context.driver, threads, Packed(numbers, None)
+    def __init__(self, context: Context, image: bytes, symbol: str, *numbers: bytes) -> None:
+        self._driver, self._packed = context.driver, Packed(numbers, None)
         self._function = context.function(context.load(image), symbol)
 
     def launch(self, stream: Any) -> None:
         """Put it on a stream."""
-        sizes = (1, 1, 1, self._threads, 1, 1)
-        self._driver.call("cuLaunchKernel", self._function, *sizes, 0, stream, self._packed.address, 0)
+        self._driver.call("cuLaunchKernel", self._function, *(1,) * 6, 0, stream, self._packed.address, 0)
 
 
 def delay(context: Context, image: bytes, duration_ns: int) -> OneBlock:
