@@ -45,6 +45,8 @@ REPLACED: dict[str, str] = {
     "schedule kernels shrink --force": "leave the option out: the command writes no file",
     "schedule kernels simulate --kept": "leave the option out: policies compute the pieces before a run",
     "schedule kernels run --kept": "leave the option out: policies compute the pieces before a run",
+    "schedule kernels simulate --assume": "leave the option out: a timeline tells the figures of its model",
+    "schedule kernels bench --assume": "leave the option out: the document tells the figures of its model",
     "schedule kernels calibrate": "run and bench measure what a launch takes when they open the GPU",
     **{
         f"schedule kernels shrink --{option}": "leave the option out: pieces are chosen as the policies choose them"

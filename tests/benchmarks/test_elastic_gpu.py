@@ -8,7 +8,6 @@ from elastic_model import measured_ms, measured_policies
 
 from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.gpu_session import open_gpu_session
-from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.kernel import form_symbol
 from edgetune.stages.elastic.policies import POLICIES
@@ -23,7 +22,7 @@ NEEDS = Resources(registers_per_thread=32)
 def built(asked, context, recorded):
     """Stand for the compiler and the forms, which others test: every kernel has one elastic form."""
     names = sorted({call.kernel for call in asked.calls})
-    forms = {name: Forms(Form(name, NEEDS), {1: Form(form_symbol(name, "grid"), NEEDS)}) for name in names}
+    forms = {name: {None: NEEDS, 1: NEEDS} for name in names}
     return Build(fake_image(*names, *(form_symbol(name, "grid") for name in names)), forms, recorded)
 
 

@@ -74,32 +74,10 @@ def test_policies_are_compared_beside_the_critical_task_alone(edgetune, tasks):
     assert {row.sm for row in timeline.rows if row.event == "residency"} == set(range(8))
 
 
-def test_assumptions_change_the_result_and_are_recorded(edgetune, tasks):
-    latencies_s = []
-    for words in (("launch=0,host=0,gap=0s",), ("launch=50us", "host=50us", "gap=50us", "bandwidth=100%,turn=1us")):
-        options = [word for each in words for word in ("--assume", each)]
-        assert edgetune(*SIMULATE, *options, "-o", "k.parquet").code == 0
-        timeline = io.read(KernelTimeline, "k.parquet")
-        alone = [row for row in timeline.rows if row.policy == "solo" and row.event == "request"]
-        latencies_s.append(alone[0].finished_s - alone[0].arrived_s)
-    assert latencies_s[0] == pytest.approx(100e-6)  # 60 us, and 40 us behind it
-    assert latencies_s[1] == pytest.approx((50 + 50 + 60 + 50 + 40) * 1e-6)
-    told = timeline.header.conditions
-    numbers = [
-        told["gpu"]["launch_s"],
-        told["model"]["host_s"],
-        told["model"]["turn_s"],
-        told["model"]["bandwidth_sms"],
-    ]
-    assert numbers == pytest.approx([5e-5, 5e-5, 1e-6, 1.0])
-    assert told["gpu"]["source"].endswith("launch_s: --assume")
-
-
 @pytest.mark.parametrize(
     ("edit", "options"),
     [
         (("", ""), ("--policy", "elastik")),
-        (("", ""), ("--assume", "hosts=1us")),
         (("", ""), ("-o", "tasks.yaml")),
         (("", ""), ("--plot", "g.svg", "--view", "gantt:elastic")),
         (("", ""), ("--plot", "g.svg", "--view", "gantt@1s-2s")),

@@ -14,7 +14,6 @@ from edgetune.stages.elastic.cuda.blocks import DELAY_KERNEL, TIMER_KERNEL
 from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.context import HANG_S, Context, open_context
 from edgetune.stages.elastic.cuda.program import Program
-from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import (
     Argument,
     Call,
@@ -87,10 +86,8 @@ KERNELS = {
 }
 ASKED = Resources(registers_per_thread=32)
 FORMS = {
-    "double_it": Forms(
-        Form("double_it", ASKED), {1: Form("double_it__grid", ASKED), 2: Form("double_it__block2", ASKED)}
-    ),
-    "add_one": Forms(Form("add_one", ASKED), {1: Form("add_one__grid", ASKED)}),
+    "double_it": {None: ASKED, 1: ASKED, 2: ASKED},
+    "add_one": {None: ASKED, 1: ASKED},
 }
 BUILD = Build(fake_image(*KERNELS), FORMS)
 VALUES = {"x": np.arange(SIZE, dtype=np.int32)}

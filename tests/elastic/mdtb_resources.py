@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import edgetune.stages.elastic.mdtb
-from edgetune.stages.elastic.forms import forms_of
-from edgetune.stages.elastic.front import resources_of, transform
+from edgetune.stages.elastic.front import forms_of, resources_of, transform
 from edgetune.stages.elastic.mdtb.builder import kernel_source
 from edgetune.stages.elastic.mdtb.networks import KERNELS
 
@@ -33,7 +32,8 @@ def table(kernels: Sequence[str] = KERNELS, architectures: Sequence[str] = ARCHI
     for arch, kernel in product(architectures, kernels):
         name = f"{kernel}.cu"
         done = transform(kernel_source(kernel), name, arch)
-        needs = forms_of(done, resources_of(done.source, arch, name).__getitem__)[kernel].resources
+        forms = forms_of(done, resources_of(done.source, arch, name).__getitem__)[kernel]
+        needs = {**{key: each for key, each in forms.items() if key}, 1: forms[None]}
         found.setdefault(arch, {})[kernel] = {str(each): asdict(needs[each]) for each in sorted(needs)}
         compiler = re.findall(r"Cuda compilation tools, release ([\d.]+)", done.source)[0]
     return {"compiler": f"NVRTC {compiler}, {assembler()}", "architectures": found}

@@ -6,8 +6,7 @@ import pytest
 from kernel_corpus import ARCHES
 
 from edgetune.stages.elastic.compiler import CompileOptions
-from edgetune.stages.elastic.forms import Forms, forms_of
-from edgetune.stages.elastic.front import resources_of, transform
+from edgetune.stages.elastic.front import Forms, forms_of, resources_of, transform
 from edgetune.stages.elastic.gpu import Logical, find_gpu
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.mdtb.builder import kernel_source
@@ -25,10 +24,10 @@ def assembled(source: str, name: str, arch: str) -> tuple[TransformResult, dict[
 
 
 def assert_kept_forms_are_sound(kernel: str, forms: Forms) -> None:
-    asked = {count: form.resources for count, form in forms.elastic.items()}
-    shrunk = shrink(kernel, Logical((196, 1, 1), (256, 1, 1)), forms.original.resources, asked, GPU)
+    asked = {key: each for key, each in forms.items() if key}
+    shrunk = shrink(kernel, Logical((196, 1, 1), (256, 1, 1)), forms[None], asked, GPU)
     for place in shrunk.places:
-        form, original = asked[place.shape.per_thread], forms.original.resources
+        form, original = asked[place.shape.per_thread], forms[None]
         assert form.stack_bytes <= original.stack_bytes
         assert form.spill_bytes <= original.spill_bytes
         registers = form.registers_per_thread * place.threads
@@ -41,11 +40,11 @@ def assert_kept_forms_are_sound(kernel: str, forms: Forms) -> None:
 )
 def test_kernels_of_the_benchmark_have_forms_of_every_size(place: int, kernel: str) -> None:
     forms = assembled(kernel_source(kernel), f"{kernel}.cu", ARCHES[place % len(ARCHES)])[1][kernel]
-    assert set(forms.elastic) == {1, 2, 4, 8}
-    for count, form in forms.elastic.items():
-        if count < 8:  # eight convolutions of one thread are more than it has registers for on some
-            assert (form.resources.stack_bytes, form.resources.spill_bytes) == (0, 0)
-        assert form.resources.static_shared_bytes == forms.original.resources.static_shared_bytes
+    assert set(forms) == {None, 1, 2, 4, 8}
+    for count, form in forms.items():
+        if count != 8:  # eight convolutions of one thread are more than it has registers for on some
+            assert (form.stack_bytes, form.spill_bytes) == (0, 0)
+        assert form.static_shared_bytes == forms[None].static_shared_bytes
     assert_kept_forms_are_sound(kernel, forms)
 
 

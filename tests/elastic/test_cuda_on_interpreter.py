@@ -21,7 +21,7 @@ from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.gpu import GpuTask, KernelBuffer, KernelSequence
-from edgetune.stages.elastic.kernel import TransformResult
+from edgetune.stages.elastic.kernel import PERSISTENT, TransformResult
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import network, values
 from edgetune.stages.elastic.policies import POLICIES
@@ -108,8 +108,7 @@ def test_forms_from_the_driver_are_compared_on_the_gpu() -> None:
     with machine.context() as context:
         built = load_forms(done, context, f"{NAME}.ptx")
         found, untried = check(context, built, done, trials(NAME))
-    form = built.forms["softmax_kernel"].elastic[1]
-    assert (form.symbol, form.resources.registers_per_thread) == ("softmax_kernel__grid", 40)
+    assert built.forms["softmax_kernel"][1].registers_per_thread == 40
     assert [(each.answer, each.reason) for each in found] == [("equal", "")]
     assert untried == {}
     assert machine.cuda.leaked() == []
@@ -125,7 +124,7 @@ def test_a_network_may_have_its_kernels_as_ptx() -> None:
     with machine_for(transformed(NAME)).context() as context:
         recorded = built_network(asked, context, recorded=True, persistent=True)
         assert recorded.recorded
-        assert recorded.forms["softmax_kernel"].persistent is not None
+        assert PERSISTENT in recorded.forms["softmax_kernel"]
         program = Program(context, asked, built_network(asked, context))
         program.write(trial.buffers)
         assert differences(context, program, [LaunchVariant(1, 2, 3), LaunchVariant(1, 7)]) == []

@@ -31,12 +31,11 @@ from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.gpu_equivalence import put, ways
 from edgetune.stages.elastic.cuda.program import Program
-from edgetune.stages.elastic.forms import Form
 from edgetune.stages.elastic.view import Launch
 from fakes.cuda_driver import fake_image
 from fakes.cuda_gpu import FakeCudaKernel, FakeLaunch, FakeMemory
 
-NEEDS = FORMS["double_it"].original.resources
+NEEDS = FORMS["double_it"][None]
 
 
 def take(memory: FakeMemory, done: FakeLaunch) -> None:
@@ -56,7 +55,7 @@ def take(memory: FakeMemory, done: FakeLaunch) -> None:
 
 
 TAKING = {"double_it__persistent": FakeCudaKernel((8, 8, 4, kernel.SIZE_BYTES, 8), BLOCKS * BLOCK_US * US, take)}
-TAKING_FORMS = {**FORMS, "double_it": replace(FORMS["double_it"], persistent=Form("double_it__persistent", NEEDS))}
+TAKING_FORMS = {**FORMS, "double_it": {**FORMS["double_it"], kernel.PERSISTENT: NEEDS}}
 TAKING_BUILD = replace(BUILD, image=fake_image(*KERNELS, *TAKING), forms=TAKING_FORMS)
 
 

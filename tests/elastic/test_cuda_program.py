@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cuda_scene import BLOCKS, BUILD, FORMS, KERNELS, SIZE, THREADS, VALUES, Machine, kernel, launch, network
+from cuda_scene import BLOCKS, BUILD, FORMS, KERNELS, THREADS, VALUES, Machine, kernel, launch, network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic import kernel as abi
 from edgetune.stages.elastic.cuda.program import Program
-from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import KernelSequence, Logical, Pointer, Resources, Scalar
 
 X = VALUES["x"]
@@ -138,16 +137,14 @@ def test_an_elastic_form_that_does_not_fit_is_left_out() -> None:
     """The original fits with its registers and shared memory, two of its forms do not."""
     calls = changed(logical=Logical((1, 1, 1), (1024, 1, 1), 100 << 10))
     kernels = {**KERNELS, "double_it__grid": kernel(2, 0, elastic=True, registers=80)}
-    elastic = FORMS["double_it"].elastic
-    large = replace(elastic[2], resources=Resources(32, 64 << 10))
-    forms = {**FORMS, "double_it": replace(FORMS["double_it"], elastic={1: elastic[1], 2: large})}
+    forms = {**FORMS, "double_it": {**FORMS["double_it"], 2: Resources(32, 64 << 10)}}
     with Machine(kernels=kernels).context() as context:
         program = Program(context, calls, replace(BUILD, forms=forms))
         assert [program.per_thread(call) for call in (0, 1)] == [(), (1,)]
 
 
 def test_shared_memory_declared_and_given_together() -> None:
-    forms = {**FORMS, "double_it": Forms(Form("double_it", Resources(32, 20 << 10)), {})}
+    forms = {**FORMS, "double_it": {None: Resources(32, 20 << 10)}}
     kernels = {**KERNELS, "double_it": kernel(2, 0, elastic=False, static_shared_bytes=20 << 10)}
     machine = Machine(kernels=kernels)
     with machine.context() as context:
@@ -158,17 +155,3 @@ def test_shared_memory_declared_and_given_together() -> None:
         too_much = changed(logical=Logical((BLOCKS, 1, 1), (THREADS, 1, 1), 150 << 10))
         with pytest.raises(InputError, match="kernel double_it: 174080 bytes of shared memory"):
             Program(context, too_much, replace(BUILD, forms=forms))
-
-
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({}, "buffer x of pair got no values"),
-        ({"x": X, "w": X}, "network pair has no buffer 'w'"),
-        ({"x": X[:-1]}, rf"buffer x of pair is int32\[{SIZE}\], not int32\[{SIZE - 1}\]"),
-        ({"x": X.astype(np.float32)}, "not float32"),
-    ],
-)
-def test_values_that_do_not_fit(values: dict, words: str) -> None:
-    with Machine().program() as (_, program), pytest.raises(InputError, match=words):
-        program.write(values)

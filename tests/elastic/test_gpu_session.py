@@ -12,9 +12,10 @@ from test_cuda_blocks import RECORDING
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.cuda.building import Build, build
-from edgetune.stages.elastic.cuda.gpu_session import EMPTY_KERNEL, GpuSession, contents, open_gpu_session, reaction_s
-from edgetune.stages.elastic.forms import Form
+from edgetune.stages.elastic.cuda.gpu_session import EMPTY_KERNEL, GpuSession, open_gpu_session, reaction_s
 from edgetune.stages.elastic.gpu import GpuTask, KernelBuffer, KernelSequence, Resources
+from edgetune.stages.elastic.kernel import symbol_of
+from edgetune.stages.elastic.mdtb.networks import values
 from fakes.cuda_driver import fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 from fakes.cuda_state import ticking
@@ -62,9 +63,9 @@ def test_streams_and_events_go_with_their_backend() -> None:
         assert machine.cuda.leaked() == before
 
 
-@pytest.mark.parametrize("elastic", [{}, {1: Form("add_one__grid", Resources(32, static_shared_bytes=200 << 10))}])
-def test_a_kernel_whose_forms_were_refused_or_do_not_fit_is_told_to_have_none(elastic: dict[int, Form]) -> None:
-    refused = {**BUILD.forms, "add_one": replace(BUILD.forms["add_one"], elastic=elastic)}
+@pytest.mark.parametrize("elastic", [{}, {1: Resources(32, static_shared_bytes=200 << 10)}])
+def test_a_kernel_whose_forms_were_refused_or_do_not_fit_is_told_to_have_none(elastic: dict[int, Resources]) -> None:
+    refused = {**BUILD.forms, "add_one": {None: BUILD.forms["add_one"][None], **elastic}}
     with Machine().context() as context:
         ready_gpu = GpuSession(context, builder=lambda *_: replace(BUILD, forms=refused))
         (fitted,) = ready_gpu.fitted([task("a")])
@@ -93,13 +94,13 @@ def test_contents_are_drawn_for_numbers_and_zero_for_places() -> None:
             KernelBuffer("out", (2,)),
         ),
     )  # fmt: skip
-    drawn = contents(mixed, 1)
+    drawn = values(mixed, 1)
     assert set(drawn) == {"w", "at"}
     assert np.ptp(drawn["w"]) > 0
     assert drawn["at"].dtype == np.int32
     assert not drawn["at"].any()
-    assert np.array_equal(contents(mixed, 1)["w"], drawn["w"])
-    assert not np.array_equal(contents(mixed, 2)["w"], drawn["w"])
+    assert np.array_equal(values(mixed, 1)["w"], drawn["w"])
+    assert not np.array_equal(values(mixed, 2)["w"], drawn["w"])
 
 
 REAL = """
@@ -126,13 +127,12 @@ def test_a_source_is_made_elastic_and_compiled_for_the_gpu_at_hand(recorded: boo
         made = build(pair, context, recorded=recorded)
         assert made.image.endswith(b"\0")
         assert (b"edgetune_records" in made.image) == recorded
-        assert {count for count in made.forms["double_it"].elastic} == {1, 2, 4, 8}
-        assert 1 in made.forms["add_one"].elastic
+        assert set(made.forms["double_it"]) == {None, 1, 2, 4, 8}
+        assert 1 in made.forms["add_one"]
         module = context.load(made.image)
-        for forms in made.forms.values():
-            for form in (forms.original, *forms.elastic.values()):
-                context.function(module, form.symbol)
-    assert made.forms["double_it"].original.symbol == "double_it"
+        for kernel, forms in made.forms.items():
+            for key in forms:
+                context.function(module, symbol_of(kernel, key))
 
 
 def test_a_compiler_newer_than_the_driver_is_named_with_its_remedy() -> None:

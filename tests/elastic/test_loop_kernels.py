@@ -182,7 +182,7 @@ def test_policies_see_what_waits_what_is_on_its_way_and_what_runs():
 
 def test_tasks_take_their_share_of_the_device_time():
     loop = run(Whole(), task("a", call(blocks=2)), task("b", call(blocks=2)), duration_us=1100)
-    served = {each.task.name: each.served_s for each in (p.state for p in loop._progress.values())}
+    served = {each.task.name: each.served_s for each in loop._progress.values()}
     assert served == pytest.approx({"a": 1e-3, "b": 1e-3})
 
 
@@ -215,9 +215,6 @@ def test_a_policy_that_decides_what_it_must_not_ends_the_run(decisions, why):
 @pytest.mark.parametrize(
     ("tasks", "why"),
     [
-        ([], "no tasks"),
-        ([task("a"), task("a")], "two tasks are called a"),
-        ([replace(task("a"), network=replace(task("a").network, calls=()))], "has no kernels"),
         ([task("a", arrivals="-")], "cannot come from standard input"),
         ([task("a", arrivals="sometimes")], "unknown arrivals"),
     ],

@@ -11,7 +11,6 @@ import pytest
 import torch
 from ptx_corpus import made as made_of
 
-from edgetune.stages.elastic.forms import variants_by_count
 from edgetune.stages.elastic.gpu import Call, KernelSequence, Scalar
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult, packed
 from edgetune.stages.elastic.mdtb.builder import Builder, kernel_source
@@ -62,7 +61,7 @@ def original(call: Call) -> CpuLaunch:
 
 def pieces(call: Call, elastic: ElasticKernel, chosen: random.Random) -> Iterator[CpuLaunch]:
     """Yield a call cut into two or three pieces, each in some form with some physical blocks."""
-    logical, forms = call.logical, variants_by_count(elastic)
+    logical, forms = call.logical, {each.per_thread: each for each in elastic.variants}
     cuts = sorted({0, *(chosen.randrange(logical.blocks) for _ in range(2)), logical.blocks})
     for first, end in pairwise(cuts):
         per_thread = chosen.choice(sorted(forms))
@@ -77,7 +76,7 @@ def test_all_kernels_have_all_forms(transformed: TransformResult) -> None:
     assert [each.kernel.name for each in transformed.kernels] == list(KERNELS)
     for each in transformed.kernels:
         assert each.refusals == ()
-        assert sorted(variants_by_count(each)) == [1, 2, 4, 8]
+        assert [one.per_thread for one in each.variants] == [1, 2, 4, 8]
 
 
 @pytest.mark.parametrize("name", EACH)

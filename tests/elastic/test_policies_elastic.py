@@ -9,7 +9,7 @@ from contracts.elastic_histories import CALLS, GPUS
 from edgetune.stages.elastic.gpu import Call, GpuTask, KernelSequence, Logical, Resources
 from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape
 from edgetune.stages.elastic.policies import POLICIES, make_policy
-from edgetune.stages.elastic.policies.elastic import Elastic, tables_for
+from edgetune.stages.elastic.policies.elastic import Elastic
 from edgetune.stages.elastic.policies.simple import Barrier, MultiStream, Sequential
 from edgetune.stages.elastic.shrink import kept_pieces
 from edgetune.stages.elastic.view import Launch, LaunchChain, LaunchPiece, TaskState, View
@@ -19,9 +19,7 @@ EIGHT = GPUS[2]
 CONV = Call("conv", Logical((196, 1, 1), (256, 1, 1)), resources={n: Resources(32) for n in (1, 2, 4, 8)})
 """2048 / 256 = 8 of its blocks on each multiprocessor, 64 in all: three waves and 4 blocks."""
 POOL = Call("pool", Logical((10, 1, 1), (512, 1, 1)))
-KEPT = LeftoverTable(
-    "conv", CONV.logical, 8, tuple(((512, 896),) * 8), tuple(((PieceShape(49, 1, 3), PieceShape(49, 4, 2)),) * 8)
-)
+KEPT = LeftoverTable((((512, PieceShape(49, 1, 3)), (896, PieceShape(49, 4, 2))),) * 8)
 """Beside blocks of up to 512 threads one shape, up to 896 another, and nothing beside larger ones."""
 
 
@@ -188,7 +186,7 @@ def test_on_a_chain_the_kernel_that_runs_counts_and_between_two_the_next_one():
 
 
 def test_several_critical_kernels_leave_what_is_left_of_all():
-    kept = LeftoverTable("conv", CONV.logical, 8, ((),) * 6 + ((900,), ()), ((),) * 6 + ((PieceShape(7, 2, 2),), ()))
+    kept = LeftoverTable((*((),) * 6, ((900, PieceShape(7, 2, 2)),), ()))
     call = Call("critical", Logical((11, 1, 1), (450, 1, 1)))  # 3 blocks in its last wave on 8 multiprocessors
     c, d, e = task("c", 1, (call,)), task("d", 2, (call,)), task("e", 3, (call,))
     runs = [launch(number, each, call) for number, each in enumerate((c, d, e))]
@@ -202,7 +200,7 @@ def test_where_nothing_of_one_task_fits_another_may():
     critical = task("c", 1, (Call("large", Logical((8, 1, 1), (768, 1, 1))),))
     runs = launch(0, critical, critical.network.calls[0])
     n, m = TaskState(task("n", calls=(POOL,)), [1]), TaskState(task("m"), [1], served_s=5.0)
-    nothing = LeftoverTable("pool", POOL.logical, 8, ((),) * 8, ((),) * 8)
+    nothing = LeftoverTable(((),) * 8)
     policy = Elastic({("conv", CONV.logical): KEPT, ("pool", POOL.logical): nothing})
     standings = TaskState(critical, [], in_flight=[runs]), n, m
     assert policy.decide(view(*standings, resident=[runs])) == (LaunchPiece("m", 49, 4, 2),)
@@ -229,7 +227,6 @@ def test_tables_that_are_missing_are_worked_out():
     critical = task("c", 1, (Call("critical", Logical((12, 1, 1), (512, 1, 1))),))
     runs = launch(0, critical, critical.network.calls[0])
     seen = view(TaskState(critical, [], in_flight=[runs]), TaskState(task("n"), [1]), resident=[runs])
-    made = tables_for([critical, task("n")], EIGHT)
-    assert made == {("conv", CONV.logical): kept_pieces(CONV, EIGHT)}
+    made = {("conv", CONV.logical): kept_pieces(CONV, EIGHT)}
     assert Elastic().decide(seen) == Elastic(made).decide(seen) != ()
     check_leftovers(seen, Elastic(made).decide(seen))

@@ -93,7 +93,7 @@ def test_small_kernels_are_in_flight_until_those_that_wait_take_as_long_as_launc
 
 
 def test_beside_a_critical_kernel_a_piece_has_more_logical_blocks_and_no_more_physical_ones():
-    kept = LeftoverTable("conv", CALL.logical, 8, ((1024,),) * 8, ((PieceShape(8, 1, 8),),) * 8)
+    kept = LeftoverTable((((1024, PieceShape(8, 1, 8)),),) * 8)
     critical = GpuTask("c", KernelSequence("c", (POOL,)), priority=1)
     runs = Launch(0, "c", 0, 0, POOL, 0, 16)
     seen = View(0, GPU, [TaskState(critical, [], in_flight=[runs]), TaskState(task(), [1])], [runs])
@@ -103,7 +103,7 @@ def test_beside_a_critical_kernel_a_piece_has_more_logical_blocks_and_no_more_ph
 
 def test_small_pieces_beside_a_critical_kernel_are_in_flight_until_they_take_as_long_as_launching():
     """Those of one task, as they run one after another: of 1 us each, ten take 10 us. Of another, none."""
-    kept = LeftoverTable("pool", POOL.logical, 8, ((1024,),) * 8, ((PieceShape(16, 1, 8),),) * 8)
+    kept = LeftoverTable((((1024, PieceShape(16, 1, 8)),),) * 8)
     critical = GpuTask("c", KernelSequence("c", (CALL,)), priority=1)
     runs = launch(0, CALL, 4096)
     first = TaskState(critical, [], in_flight=[replace(runs, task="c")])

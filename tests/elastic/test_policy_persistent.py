@@ -11,11 +11,12 @@ from contracts.elastic_contract import ElasticPolicyContract
 from contracts.elastic_histories import CALLS, made_case, play
 from edgetune.errors import EdgetuneError
 from edgetune.serving.clock import EventClock
-from edgetune.stages.elastic.gpu import Gpu, GpuTask, KernelSequence
+from edgetune.stages.elastic.gpu import Gpu, GpuTask
 from edgetune.stages.elastic.kernel import NO_QUOTA
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.pieces import Tables
-from edgetune.stages.elastic.policies.elastic import Persistent, tables_for
+from edgetune.stages.elastic.policies.elastic import Persistent
+from edgetune.stages.elastic.shrink import kept_pieces
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.view import (
     Decision,
@@ -37,7 +38,7 @@ BIG = call(blocks=2, threads=1024)
 
 @cache
 def tables(gpu: Gpu) -> Tables:
-    return tables_for([GpuTask("all", KernelSequence("all", CALLS))], gpu)
+    return {(call.kernel, call.logical): kept_pieces(call, gpu) for call in CALLS if call.elastic}
 
 
 class TestPersistent(ElasticPolicyContract):

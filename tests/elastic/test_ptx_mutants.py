@@ -9,6 +9,7 @@ from ptx_corpus import text, transformed, trials
 
 from edgetune.stages.elastic.cpu_equivalence import Verdict, check
 from edgetune.stages.elastic.ptx import transform
+from edgetune.stages.elastic.ptx.control_flow import Divergence
 from edgetune.stages.elastic.ptx.legality import Legality
 
 TURN = r"setp\.le\.u32 %edgetune_is, %edgetune_left, %edgetune_step;"
@@ -106,7 +107,7 @@ def test_a_wrong_form_of_another_kind_is_found_out(what: str) -> None:
 @pytest.mark.parametrize("name", ["early_return", "leave_in_loop"])
 def test_returned_threads_are_missed_where_they_do_not_wait(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Forms that leave out what the rules ask for: the rules and the check agree."""
-    monkeypatch.setattr(transform, "legality", lambda *_: Legality())
+    monkeypatch.setattr(transform, "legality", lambda entry, _: Legality(flow=Divergence(entry)))
     forbidden = transform.transform_ptx(text(name), f"{name}.ptx")
     (verdict,) = check(forbidden, trials(name), name=f"{name}.ptx", matrix=BRIEF, limit_s=2)
     assert verdict.answer == "different", verdict

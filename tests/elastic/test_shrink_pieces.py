@@ -132,14 +132,14 @@ def test_a_flawed_form_is_never_chosen() -> None:
     forms = {1: PLAIN, 2: Resources(32, stack_bytes=16), 4: PLAIN}
     kept = shrink("conv", launch(64, 512), PLAIN, forms, EIGHT).table()
     assert kept.choose(0, 1536) == PieceShape(8, 1, 8)  # the smallest slice that fills all eight
-    assert {shape.per_thread for row in kept.shapes for shape in row} == {1, 4}
+    assert {shape.per_thread for row in kept.rows for _, shape in row} == {1, 4}
 
 
 def test_an_uncompiled_call_is_judged_by_its_threads() -> None:
     every = kept_pieces(Call("conv", launch(64, 256)), SIXTEEN)
-    assert {shape.per_thread for row in every.shapes for shape in row} == {1, 2, 4, 8}
+    assert {shape.per_thread for row in every.rows for _, shape in row} == {1, 2, 4, 8}
     one = kept_pieces(Call("conv", launch(64, 256), resources={1: PLAIN}), SIXTEEN)
-    assert {shape.per_thread for row in one.shapes for shape in row} == {1}
+    assert {shape.per_thread for row in one.rows for _, shape in row} == {1}
 
 
 def best_by_hand(logical: Logical, per_threads: set[int], gpu: Gpu, blocks: int, threads: int) -> PieceShape | None:

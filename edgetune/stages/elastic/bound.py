@@ -33,8 +33,6 @@ from edgetune.units import NS, format_si
 
 BOUNDED = (Elastic.name, MultiStream.name)
 """Policies by which critical work waits for nothing but blocks that run."""
-_CHAINS = (MultiStream.name,)
-"""Those that launch requests of best-effort tasks whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +172,8 @@ def latency_bound(
     if waits is None:
         return None
     task, longest = _critical(tasks), max(waits, key=lambda each: each.block_s, default=None)
-    at_once = sum(len(each.network.calls) for each in tasks if not each.critical) if policy.name in _CHAINS else 1
-    return LatencyBound(task.name, alone_s, max(1, at_once) * costs.host_s, len(task.network.calls), longest), waits
+    whole = [len(each.network.calls) for each in tasks if isinstance(policy, MultiStream) and not each.critical]
+    return LatencyBound(task.name, alone_s, max(1, sum(whole)) * costs.host_s, len(task.network.calls), longest), waits
 
 
 def _critical(tasks: Sequence[GpuTask]) -> GpuTask:
@@ -190,7 +188,8 @@ def admitted(
     """Shorten pieces, and return the tasks none of whose kernels breaks a bound all the same.
 
     Args:
-        policy, tasks, gpu, costs, alone_s: As ``latency_bound``.
+        policy: Of ``BOUNDED``.
+        tasks, gpu, costs, alone_s: As ``latency_bound``.
         within: Share of its slowest request alone that a critical request may take longer.
 
     Returns:
@@ -199,12 +198,11 @@ def admitted(
     Raises:
         InfeasibleError: there are best-effort tasks, and none may run.
     """
-    kernels = len(_critical(tasks).network.calls) if preemptions(policy, tasks, gpu, costs.block_s) is not None else 1
+    kernels = len(_critical(tasks).network.calls)
     if isinstance(policy, Elastic):
         policy.keep_within(costs.block_s, (within * alone_s - costs.host_s) / kernels)
     found = latency_bound(policy, tasks, gpu, costs, alone_s=alone_s)
-    if found is None:
-        return tasks, ()
+    assert found is not None  # of a policy without a bound none is asked for
     bound, waits = found
     added_s = {each: replace(bound, longest=each).added_s for each in waits}
     out = {

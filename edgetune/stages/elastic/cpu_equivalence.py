@@ -148,11 +148,9 @@ def check(
             does not know.
     """
     there = {each.kernel.name: each for each in transformed.kernels if each.variants}
-    tried = [trial for trial in trials if trial.call.kernel in there]
-    if not tried:
-        return ()
     read, wanted = program or PtxProgram(transformed.source, name), matrix or Matrix()
-    return tuple(_verdict(read, there[trial.call.kernel], trial, wanted, limit_s) for trial in tried)
+    tried = ((there[trial.call.kernel], trial) for trial in trials if trial.call.kernel in there)
+    return tuple(_verdict(read, elastic, trial, wanted, limit_s) for elastic, trial in tried)
 
 
 def ways(elastic: ElasticKernel, logical: Logical, matrix: Matrix) -> Iterator[FormLaunch]:

@@ -13,14 +13,14 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from edgetune.artifacts.output_file import scratch_folder
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic.compiler import DEFAULTS, ERROR, HOST_CODE, CompileOptions, ptx_of
 from edgetune.stages.elastic.gpu import Resources
-from edgetune.stages.elastic.kernel import TransformResult
+from edgetune.stages.elastic.kernel import PERSISTENT, TransformResult
 from edgetune.stages.elastic.ptx.parse import is_ptx, parse
 from edgetune.stages.elastic.ptx.transform import transform_ptx
 from edgetune.stages.elastic.sample_launches import instance_symbol
@@ -52,6 +52,26 @@ def resources_in(log: str) -> dict[str, Resources]:
             stack_bytes, spill_bytes = frames.get(entry, (0, 0))
             found[entry] = Resources(registers, shared, max(stack_bytes, cumulative), spill_bytes)
     return found
+
+
+Forms = Mapping[int | None, Resources]
+"""What a kernel and its forms need, by logical threads in a physical one; see ``kernel.PERSISTENT``."""
+
+
+def forms_of(transformed: TransformResult, needs: Callable[[str], Resources]) -> dict[str, Forms]:
+    """Return the forms of each kernel of a file, by the name of the original.
+
+    Args:
+        transformed: The file.
+        needs: Returns the needs of a kernel or form, by its symbol.
+    """
+    return {
+        each.kernel.name: {
+            None: needs(each.kernel.name),
+            **{PERSISTENT if one.level == "persistent" else one.per_thread: needs(one.symbol) for one in each.variants},
+        }
+        for each in transformed.kernels
+    }
 
 
 def _plain_name(symbol: str) -> str:

@@ -97,6 +97,17 @@ def form_symbol(kernel: str, level: Level, per_thread: int = 1) -> str:
     return f"{kernel}__{level}{per_thread if level == 'block' else ''}"
 
 
+PERSISTENT = 0
+"""The key of persistent forms, beside numbers of logical threads in a physical one; that of originals is ``None``."""
+
+
+def symbol_of(kernel: str, key: int | None) -> str:
+    """Return the symbol of a kernel or of one of its forms by its key."""
+    if key is None:
+        return kernel
+    return form_symbol(kernel, "persistent" if key == PERSISTENT else "grid" if key == 1 else "block", key)
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A parameter.
@@ -224,7 +235,7 @@ def explained(done: TransformResult) -> Iterator[str]:
             if symbols:
                 yield f"  {level}: {', '.join(symbols)}"
         yield from (f"    {step}" for step in each.steps)
-        yield from (f"  {cost(each, refused)}: {located(refused)}" for refused in each.refusals)
+        yield from (f"  {cost(each, refused)}: {_place(refused)}: {describe(refused)}" for refused in each.refusals)
 
 
 def cost(each: ElasticKernel, refused: Refusal) -> str:
@@ -241,7 +252,7 @@ def reasons(done: TransformResult) -> list[str]:
         places: dict[str, list[str]] = {}
         for refused in each.refusals:
             text = f"{cost(each, refused)}: {describe(refused)}"
-            places.setdefault(text, []).append(_place(refused.file, refused.line))
+            places.setdefault(text, []).append(_place(refused))
         for text, some in places.items():
             found.setdefault((text, tuple(some)), []).append(each.kernel.name)
     lines = []
@@ -252,11 +263,6 @@ def reasons(done: TransformResult) -> list[str]:
         also = f" (also {', '.join(others)})" if others else ""
         lines.append(f"{first}: {', '.join(names[:_MOST_NAMED])}{more}: {text}{also}")
     return lines
-
-
-def located(refused: Refusal) -> str:
-    """Return a refusal as one line with its place."""
-    return f"{_place(refused.file, refused.line)}: {describe(refused)}"
 
 
 def describe(refused: Refusal) -> str:
@@ -277,6 +283,6 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _place(file: str | None, line: int) -> str:
+def _place(refused: Refusal) -> str:
     """Return a place as a message shows it: ``line 3``, or ``loops.h:3`` of a header."""
-    return f"line {line}" if file is None else f"{file}:{line}"
+    return f"line {refused.line}" if refused.file is None else f"{refused.file}:{refused.line}"

@@ -61,7 +61,7 @@ class ElasticLoop:
         supervision: Once stopped, the run ends as if time were up.
 
     Raises:
-        InputError: there are no tasks, two have one name, or arrivals are unknown or come from standard input.
+        InputError: arrivals are unknown or come from standard input.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class ElasticLoop:
             while self._turn():
                 pass
             for each in self._progress.values():
-                if each.state.quota != NO_QUOTA:  # or persistent launches might wait for blocks for ever
+                if each.quota != NO_QUOTA:  # or persistent launches might wait for blocks for ever
                     self._backend.set_quota(each.task.name, NO_QUOTA)
             while self._in_flight and not (self._poll_interval_ns is None and self._stopped()):
                 self._take_events(self._backend.wait(self._backend.now_ns() + _SLICE_NS))
@@ -159,16 +159,16 @@ class ElasticLoop:
         As in start-time fair queueing (Goyal, Vin and Cheng 1997, IEEE/ACM Trans. Networking 5).
         """
         equals = [each for each in self._progress.values() if each.task.priority == progress.task.priority]
-        busy_s = [each.state.served_s for each in equals if each is not progress and not each.idle]
+        busy_s = [each.served_s for each in equals if each is not progress and not each.idle]
         if busy_s:
-            progress.state.served_s = max(progress.state.served_s, min(busy_s))
+            progress.served_s = max(progress.served_s, min(busy_s))
 
     def _decide(self) -> None:
         """Launch what the policy decides until it decides nothing, or the run is stopped.
 
         Requests are taken in between, so that a critical one waits for one decision at most.
         """
-        states = [each.state for each in self._progress.values()]
+        states = list(self._progress.values())
         while True:
             view = View(self._backend.now_ns(), self._gpu, states, list(self._resident.values()))
             begun_s = time.perf_counter()
@@ -187,41 +187,38 @@ class ElasticLoop:
         progress = self._progress.get(decision.task)
         if progress is None:
             raise self._illegal(decision, "which is no task of this run")
-        state = progress.state
         if isinstance(decision, SetQuota):
-            state.quota = decision.blocks
+            progress.quota = decision.blocks
             self._backend.set_quota(decision.task, decision.blocks)
             return
-        if state.request is None and not progress.arrived_ns:
+        if progress.request is None and not progress.arrived_ns:
             raise self._illegal(decision, "of which no request waits")
         if isinstance(decision, LaunchPiece):
             self._check_piece(decision, progress)
             self._launch(progress, decision)
             return
-        if state.request is not None:
+        if progress.request is not None:
             raise self._illegal(decision, "of which a request is being launched piece by piece")
         for call in progress.task.network.calls:
             self._launch(progress, LaunchPiece(decision.task, call.logical.blocks))
 
     def _check_piece(self, piece: LaunchPiece, progress: TaskProgress) -> None:
         """Refuse a piece with blocks that are launched already, no blocks, or an impossible shape."""
-        state = progress.state
-        call = progress.task.network.calls[state.call]
+        call = progress.task.network.calls[progress.call]
         blocks = call.logical.blocks
-        if not 1 <= piece.count <= state.left:
-            raise self._illegal(piece, f"which has {state.left} logical blocks left")
+        if not 1 <= piece.count <= progress.left:
+            raise self._illegal(piece, f"which has {progress.left} logical blocks left")
         if piece.per_thread not in PER_THREAD or (piece.blocks is not None and piece.blocks < 1):
             raise self._illegal(piece, "a shape that does not exist")
         if piece.persistent and not (call.persistent and piece.blocks and piece.per_thread == 1):
             raise self._illegal(piece, "as a persistent form that does not exist")
-        if piece.persistent and piece.count != state.left:
-            raise self._illegal(piece, f"as a persistent form, which takes all of its {state.left} blocks")
+        if piece.persistent and piece.count != progress.left:
+            raise self._illegal(piece, f"as a persistent form, which takes all of its {progress.left} blocks")
         if piece.blocks is None and (piece.count != blocks or piece.per_thread != 1):
             raise self._illegal(piece, f"as the original kernel, which takes all of its {blocks} blocks as they are")
 
     def _launch(self, progress: TaskProgress, piece: LaunchPiece) -> None:
-        now_ns, state = self._backend.now_ns(), progress.state
-        number, place = self._number, state.call
+        now_ns, number, place = self._backend.now_ns(), self._number, progress.call
         request, first = progress.take(piece.count, now_ns)
         launch = Launch(
             number, piece.task, request.number, place, progress.task.network.calls[place], first, piece.count,
@@ -249,7 +246,7 @@ class ElasticLoop:
         self._write(LaunchRecord(launch, in_flight.launched_ns, started_ns, event.at_ns, event.failure))
         progress = self._progress[launch.task]
         if started_ns is not None:
-            progress.state.served_s += (event.at_ns - started_ns) / NS
+            progress.served_s += (event.at_ns - started_ns) / NS
         failure = None if event.failure is None else f"kernel {launch.what.kernel}: {event.failure}"
         request = progress.end(launch, failure, event.at_ns)
         if request.over:  # nothing of it runs any more
@@ -295,17 +292,9 @@ def check_tasks(tasks: Sequence[GpuTask]) -> None:
     """Check that tasks can run together.
 
     Raises:
-        InputError: there are none, two have one name, one has no kernels, a critical one may not use all
-            multiprocessors, or arrivals are unknown or come from standard input.
+        InputError: a critical one may not use all multiprocessors, or arrivals are unknown or come from standard input.
     """
-    if not tasks:
-        raise InputError("there are no tasks to run", "name at least one")
-    names = [task.name for task in tasks]
     for task in tasks:
-        if names.count(task.name) > 1:
-            raise InputError(f"two tasks are called {task.name}", "give each a name of its own")
-        if not task.network.calls:
-            raise InputError(f"network {task.network.name} of task {task.name} has no kernels", "give it calls")
         if task.critical and task.sms is not None:
             message = f"task {task.name} is critical, and sms: {task.sms} leaves it a part of the multiprocessors"
             raise InputError(message, "sms is for best-effort tasks")

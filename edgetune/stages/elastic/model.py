@@ -28,8 +28,7 @@ _MOST_REGISTERS = 255
 class GpuTimingModel:
     """Numbers that no catalogue has.
 
-    Those called assumed were not measured anywhere: vary them (``--assume``) before relying on figures that depend on
-    them.
+    Those called assumed were not measured anywhere.
 
     Args:
         saturating_threads: Resident threads from which on a multiprocessor reaches its peak, see
@@ -175,11 +174,3 @@ def _alone_ns(launch: Launch, gpu: Gpu, model: GpuTimingModel, share: float) -> 
     draws_bytes_per_s = gpu.bandwidth_bytes_per_s / max(1.0, model.bandwidth_sms * gpu.sm_count)
     compute_s = call.flop_per_block / (call.efficiency * share * gpu.flop_per_s / gpu.sm_count)
     return compute_s * NS, call.bytes_per_block / (share * draws_bytes_per_s) * NS, call.bytes_per_block
-
-
-def note_of(gpu: Gpu) -> str:
-    """Return the note on the model that figures carry."""
-    return (
-        f"simulated (model): {gpu.sm_count} multiprocessors of {gpu.name} by their limits, peak and bandwidth; no "
-        "caches, no clocks, no instructions but floating-point ones"
-    )

@@ -20,7 +20,6 @@ a piece takes no less than one of its physical blocks does alone, nor than its s
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -48,35 +47,24 @@ class LeftoverTable:
     """The best shape for everything that a critical kernel can leave.
 
     Args:
-        kernel: Name of the original.
-        logical: The launch that is cut.
-        sm_count: Multiprocessors of the GPU.
-        limits: For every number of critical blocks modulo multiprocessors: ascending numbers of threads of a critical
-            block up to which the shape in the same place is the best.
-        shapes: Those shapes.
+        rows: For every number of critical blocks modulo multiprocessors: ascending numbers of threads of a critical
+            block, each with the shape that is the best up to it.
     """
 
-    kernel: str
-    logical: Logical
-    sm_count: int
-    limits: tuple[tuple[int, ...], ...]
-    shapes: tuple[tuple[PieceShape, ...], ...]
+    rows: tuple[tuple[tuple[int, PieceShape], ...], ...]
 
     @staticmethod
-    def of(kernel: str, logical: Logical, sm_count: int, best: Iterable[tuple[int, int, PieceShape]]) -> LeftoverTable:
+    def of(sm_count: int, best: Iterable[tuple[int, int, PieceShape]]) -> LeftoverTable:
         """Return the table of the best pieces.
 
         Args:
-            kernel, logical, sm_count: As above.
+            sm_count: Multiprocessors of the GPU.
             best: Critical blocks modulo multiprocessors, threads of one of them at most, and the shape for these.
         """
         rows: list[list[tuple[int, PieceShape]]] = [[] for _ in range(sm_count)]
         for critical_blocks, critical_threads, shape in best:
             rows[critical_blocks].append((critical_threads, shape))
-        rows = [sorted(row, key=itemgetter(0)) for row in rows]
-        limits = tuple(tuple(limit for limit, _ in row) for row in rows)
-        shapes = tuple(tuple(shape for _, shape in row) for row in rows)
-        return LeftoverTable(kernel, logical, sm_count, limits, shapes)
+        return LeftoverTable(tuple(tuple(sorted(row, key=itemgetter(0))) for row in rows))
 
     def choose(self, critical_blocks_mod_sms: int, critical_threads: int) -> PieceShape | None:
         """Return the best shape that fits beside a critical kernel; ``None``: nothing fits.
@@ -85,9 +73,7 @@ class LeftoverTable:
             critical_blocks_mod_sms: Its physical blocks modulo multiprocessors.
             critical_threads: Threads of one of its blocks.
         """
-        shapes = self.shapes[critical_blocks_mod_sms]
-        place = bisect_left(self.limits[critical_blocks_mod_sms], critical_threads)
-        return shapes[place] if place < len(shapes) else None
+        return next((shape for most, shape in self.rows[critical_blocks_mod_sms] if most >= critical_threads), None)
 
 
 def whole_beside(call: Call, gpu: Gpu) -> LeftoverTable:
@@ -96,7 +82,7 @@ def whole_beside(call: Call, gpu: Gpu) -> LeftoverTable:
     threads, shape = gpu.threads_per_sm - logical.threads, PieceShape(logical.blocks, 1, logical.blocks)
     rows = range(max(0, gpu.sm_count - logical.blocks + 1)) if threads >= 0 else ()
     best = ((critical_blocks, threads, shape) for critical_blocks in rows)
-    return LeftoverTable.of(call.kernel, logical, gpu.sm_count, best)
+    return LeftoverTable.of(gpu.sm_count, best)
 
 
 Tables = Mapping[tuple[str, Logical], LeftoverTable]
@@ -112,13 +98,13 @@ WAIT_S = 345e-9
 """Time of one wait of ``Call.waits_per_block``: with it the recurrent networks take 0.87 to 1.08 times as long as on
 all and on 16 multiprocessors of an H100 (``tests/benchmarks/elastic_model.py``), whose memory answers within 0.27 us
 where it is idle (Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture)."""
-_UNKNOWN = Resources(registers_per_thread=0)
+UNKNOWN = Resources(registers_per_thread=0)
 """Of a kernel that was not compiled: threads and shared memory of the launch decide how many blocks fit."""
 
 
 def wave(gpu: Gpu, call: Call) -> int:
     """Return how many blocks of the original kernel the GPU holds at once; 0 where it holds none."""
-    logical, resources = call.logical, call.resources.get(1, _UNKNOWN)
+    logical, resources = call.logical, call.resources.get(1, UNKNOWN)
     return gpu.sm_count * blocks_resident(gpu, resources, logical.threads, logical.dynamic_shared_bytes)
 
 

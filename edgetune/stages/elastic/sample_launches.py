@@ -7,10 +7,9 @@ An argument, in the order of the kernel's parameters, is memory, ``TYPE[SHAPE]``
 is its members joined by ``+`` (several of one type: ``TYPE:NUMBER,NUMBER``), with padding written as a member too.
 Memory is filled by chance with numbers from -1 to 1, with integers from 0 to 99; ``:zero``, ``:count`` (0, 1, 2 ...)
 and ``:LOW..HIGH`` (integers below HIGH; with a point in one of them, e.g. ``:0.0..1.0``, numbers in between) say
-otherwise. With a step, ``:0..960:15``, they are 0, 15, 30 ... below 960, and then from 0 again. Types are named with
-their bits, as numpy names them: C's int is int32, unsigned int uint32, float float32, double float64, char int8. CUDA's
-vectors are several numbers of one type: ``float4[16]`` is 64 of float32, ``int2:3,4`` two of int32. An instance of a
-template is named as it is launched, ``k<float, 16>``, or by its copy, ``k_float_16``.
+otherwise. Types are named with their bits, as numpy names them: C's int is int32, unsigned int uint32, float float32,
+double float64, char int8. CUDA's vectors are several numbers of one type: ``float4[16]`` is 64 of float32, ``int2:3,4``
+two of int32. An instance of a template is named as it is launched, ``k<float, 16>``, or by its copy, ``k_float_16``.
 
 Of a kernel without a launch one is guessed: arrays of small numbers, of a size that the guess states.
 
@@ -48,7 +47,7 @@ _LINE = re.compile(
 )
 _MEMORY = re.compile(r"(?P<type>[a-z_]+\d*)\[(?P<shape>\d+(?:x\d+)*)\](?::(?P<fill>\S+))?")
 _NUMBER = r"-?\d+(?:\.\d+)?"
-_RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?::({_NUMBER}))?")
+_RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})")
 _OF_C = {"int": "int32 for C's int, int64 for long", "uint": "uint32 for C's unsigned int, uint64 for unsigned long",
          "long": "int64", "ulong": "uint64", "float": "float32 for C's float, float64 for double"}  # fmt: skip
 """Names of C that mean another size to numpy."""
@@ -56,6 +55,10 @@ HINT = (
     "write e.g. `// launch saxpy grid=6 block=256 y=float32[1500] x=float32[1500] a=float32:0.5 n=int32:1500`, "
     "arguments in the order of the parameters; see `edgetune help kernels`"
 )
+
+
+GUESS = "--guess"
+"""The place of launches that were written nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,11 @@ class SampleLaunch:
     buffers: Mapping[str, Array]
     words: str = ""
     place: str = ""
+
+    @property
+    def guess(self) -> str | None:
+        """Its words, where it was guessed."""
+        return self.words if self.place.startswith(GUESS) else None
 
 
 def sample_launches_in(source: str, name: str) -> tuple[SampleLaunch, ...]:
@@ -186,15 +194,13 @@ def _filled(memory: re.Match[str], random: np.random.Generator) -> Array:
 def _in_range(fill: str, shape: tuple[int, ...], dtype: np.dtype[Any], random: np.random.Generator) -> Array:
     limits = _RANGE.fullmatch(fill)
     if limits is None:
-        raise ValueError(f"{fill!r} is none of zero, count, LOW..HIGH, LOW..HIGH:STEP")
+        raise ValueError(f"{fill!r} is none of zero, count, LOW..HIGH")
     number = float if "." in fill.replace("..", " ") else int
     if number is float and dtype.kind != "f":
         raise ValueError(f"{fill!r} are no integers, as those of {dtype.name} are")
-    low, high, step = (number(each or 1) for each in limits.groups())
-    if high <= low or step <= 0:
-        raise ValueError(f"{fill!r} holds no number: LOW is below HIGH, and STEP above 0")
-    if limits[3] is not None:
-        return np.resize(np.arange(low, high, step), shape).astype(dtype)
+    low, high = map(number, limits.groups())
+    if high <= low:
+        raise ValueError(f"{fill!r} holds no number: LOW is below HIGH")
     if number is float:
         return random.uniform(low, high, shape).astype(dtype)
     return random.integers(int(low), int(high), shape).astype(dtype)

@@ -20,9 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from edgetune.stages.elastic.gpu import Call, Gpu, Logical, Resources, blocks_resident
+from edgetune.stages.elastic.gpu import Call, Gpu, Logical, Resources, allocated, blocks_resident
 from edgetune.stages.elastic.kernel import PER_THREAD
-from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape
+from edgetune.stages.elastic.pieces import UNKNOWN, LeftoverTable, PieceShape
 
 
 def balance_score(gpu: Gpu, critical_blocks: int, critical_threads: int, blocks: int, threads: int) -> float:
@@ -50,7 +50,6 @@ LAUNCHES = 64
 """Launches of a kernel that are allowed, by which OScore is 1, else 0: six halvings of the grid. A convention of ours;
 Miriam limits the time that launches take, measures its maxima on each device and gives no number."""
 _WARP_THREADS = 32
-_UNKNOWN = Resources(registers_per_thread=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ class Shrunk:
     def table(self) -> LeftoverTable:
         """Return the look-up of the best."""
         best = ((each.critical_blocks, each.critical_threads, each.shape) for each in self.places if each.rank == 0)
-        return LeftoverTable.of(self.kernel, self.logical, self.gpu.sm_count, best)
+        return LeftoverTable.of(self.gpu.sm_count, best)
 
 
 def slices(blocks: int) -> tuple[int, ...]:
@@ -185,7 +184,7 @@ def shrink(kernel: str, logical: Logical, original: Resources, forms: Mapping[in
         for n, threads in sizes.items()
     )
     sound = [design for design in designs if design.flaw is None]
-    leftovers = tuple(sorted({gpu.threads_per_sm - _in_warps(design.threads) for design in sound}))
+    leftovers = tuple(sorted({gpu.threads_per_sm - allocated(UNKNOWN, design.threads)[0] for design in sound}))
     places = tuple(
         place
         for critical_blocks in range(gpu.sm_count)
@@ -202,13 +201,8 @@ def kept_pieces(call: Call, gpu: Gpu) -> LeftoverTable:
         call: Where its kernel is not compiled, threads and shared memory of the launch decide.
         gpu: The GPU.
     """
-    forms = call.resources or dict.fromkeys(PER_THREAD, _UNKNOWN)
-    return shrink(call.kernel, call.logical, forms.get(1, _UNKNOWN), forms, gpu).table()
-
-
-def _in_warps(threads: int) -> int:
-    """Return the threads that a multiprocessor allocates for so many: whole warps."""
-    return -(-threads // _WARP_THREADS) * _WARP_THREADS
+    forms = call.resources or dict.fromkeys(PER_THREAD, UNKNOWN)
+    return shrink(call.kernel, call.logical, forms.get(1, UNKNOWN), forms, gpu).table()
 
 
 def _kept(
@@ -219,7 +213,7 @@ def _kept(
     scored: list[tuple[float, int, int, PieceShape]] = []
     for design in sound:
         blocks = min(design.count, idle)
-        if _in_warps(design.threads) <= gpu.threads_per_sm - critical_threads:
+        if allocated(UNKNOWN, design.threads)[0] <= gpu.threads_per_sm - critical_threads:
             score = design.cheap * balance_score(gpu, critical_blocks, critical_threads, blocks, design.threads)
             shape = PieceShape(design.count, design.per_thread, blocks)
             scored.append((-score, design.count, design.threads, shape))

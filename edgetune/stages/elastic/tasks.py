@@ -198,8 +198,8 @@ class Open:
         return not self.in_flight and (self.launched or self.failure is not None)
 
 
-class TaskProgress:
-    """The progress of a task: the part that policies see (``state``), and the part that only the loop needs.
+class TaskProgress(TaskState):
+    """The progress of a task: the part that policies see, and the part that only the loop needs.
 
     Args:
         task: The task.
@@ -207,11 +207,10 @@ class TaskProgress:
     """
 
     def __init__(self, task: GpuTask, source: ArrivalSource) -> None:
-        self.task, self.source = task, source
         self.arrived_ns: deque[int] = deque()
         self.in_flight: deque[Launch] = deque()
-        self.state = TaskState(task, self.arrived_ns, left=task.network.calls[0].logical.blocks)
-        self.state.in_flight = self.in_flight
+        super().__init__(task, self.arrived_ns, left=task.network.calls[0].logical.blocks, in_flight=self.in_flight)
+        self.source = source
         self.open: dict[int, Open] = {}
         """Requests that have begun and are not answered, by number."""
         self.idle_since_ns = 0
@@ -238,18 +237,18 @@ class TaskProgress:
             count: From one to all that are left of the call.
             now_ns: The time.
         """
-        calls, state, request = self.task.network.calls, self.state, self._current
+        calls, request = self.task.network.calls, self._current
         if request is None:
             request = self._current = self.open[self._begun] = Open(self._begun, self.arrived_ns.popleft(), now_ns)
-            state.request = self._begun
+            self.request = self._begun
             self._begun += 1
-        first = calls[state.call].logical.blocks - state.left
+        first = calls[self.call].logical.blocks - self.left
         request.in_flight += 1
-        state.left -= count
-        if not state.left and state.call + 1 < len(calls):
-            state.call += 1
-            state.left = calls[state.call].logical.blocks
-        elif not state.left:
+        self.left -= count
+        if not self.left and self.call + 1 < len(calls):
+            self.call += 1
+            self.left = calls[self.call].logical.blocks
+        elif not self.left:
             request.launched = True
             self._leave()
         return request, first
@@ -270,5 +269,5 @@ class TaskProgress:
 
     def _leave(self) -> None:
         """Stop launching the current request."""
-        self._current, self.state.request = None, None
-        self.state.call, self.state.left = 0, self.task.network.calls[0].logical.blocks
+        self._current = self.request = None
+        self.call, self.left = 0, self.task.network.calls[0].logical.blocks

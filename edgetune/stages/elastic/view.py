@@ -13,7 +13,7 @@ launch(a) launch(b)            a and b are on two streams
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol
 
 from edgetune.serving.requests import Outcome
 from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask
@@ -264,7 +264,10 @@ Decision = LaunchChain | LaunchPiece | SetQuota
 
 
 class ElasticPolicy(Protocol):
-    """Decides what is launched next; the same object on the simulated GPU and on the real one."""
+    """Decides what is launched next; the same object on the simulated GPU and on the real one.
+
+    One with a method ``prepare(tasks, gpu)`` computes look-ups there before a run.
+    """
 
     name: ClassVar[str]
 
@@ -274,14 +277,6 @@ class ElasticPolicy(Protocol):
         The loop asks after every arrival, start and end, until the policy returns nothing.
         """
         ...
-
-
-class NamedElasticPolicy(ElasticPolicy, Protocol):
-    """A policy of the table: it has a name and is made without arguments."""
-
-    name: ClassVar[str]
-
-    def __init__(self) -> None: ...
 
 
 def upcoming(state: TaskState) -> tuple[Call, int] | None:
@@ -295,12 +290,3 @@ def upcoming(state: TaskState) -> tuple[Call, int] | None:
 def by_priority(states: Iterable[TaskState]) -> Sequence[TaskState]:
     """Return tasks, the most critical first; equals in the order of the task file."""
     return sorted(states, key=lambda state: -state.task.priority)
-
-
-@runtime_checkable
-class PieceLauncher(Protocol):
-    """A policy that looks up the pieces that it launches."""
-
-    def prepare(self, tasks: Iterable[GpuTask], gpu: Gpu) -> None:
-        """Compute the look-ups for a run."""
-        ...

@@ -24,7 +24,7 @@ from edgetune.units import format_duration, format_si, parse_time_s
 from edgetune.version import __version__
 from edgetune.workflows.kernels.options import BenchOptions
 from edgetune.workflows.kernels.place import Place, gpu_place, model_place, opened
-from edgetune.workflows.kernels.plan import assumed, within_of
+from edgetune.workflows.kernels.plan import within_of
 from edgetune.workflows.kernels.share import progress
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import STOPS, Reporter, SimulationLabel, stop_code
@@ -108,11 +108,9 @@ def _opened(opts: BenchOptions, names: Sequence[str]) -> Iterator[tuple[Place, F
     if opts.device is None:
         if opts.sms is not None:
             raise InputError("--sms is for a real GPU", "name one with --device, or another model with --gpu")
-        gpu, model = assumed(opts.assume, find_gpu(opts.gpu))
-        yield model_place(gpu, model), partial(compiled_for, gpu)
+        gpu = find_gpu(opts.gpu)
+        yield model_place(gpu), partial(compiled_for, gpu)
         return
-    if opts.assume:
-        raise InputError("--assume is for the model of a GPU, and --device names a real one", "leave one out")
     with opened(opts.device, sms=opts.sms, seed=opts.seed, persistent=Persistent.name in names) as ready:
         place = gpu_place(ready, part=opts.sms is not None, records=False)
         yield place, lambda tasks: ready.measured(ready.fitted(tasks))

@@ -16,7 +16,7 @@ from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.ptx import interpreter
 from edgetune.stages.elastic.ptx.decode import UnknownInstructionError
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
-from edgetune.stages.elastic.sample_launches import HINT, SampleLaunch, guessed_launch, sample_launches_in
+from edgetune.stages.elastic.sample_launches import GUESS, HINT, SampleLaunch, guessed_launch, sample_launches_in
 from edgetune.workflows.kernels.place import gpu_index
 from edgetune.workflows.reporting import Reporter
 from edgetune.workloads.cuda_driver import load_driver
@@ -28,24 +28,8 @@ _NO_END = InputError(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Launches:
-    """Launches to try kernels with.
-
-    Args:
-        given: By the file and the command line.
-        guessed: For each other kernel one, by its name.
-        missing: Why a kernel has neither, by its name.
-    """
-
-    given: Sequence[SampleLaunch]
-    guessed: Mapping[str, SampleLaunch]
-    missing: Mapping[str, EdgetuneError]
-
-    @property
-    def trials(self) -> list[SampleLaunch]:
-        """All of them."""
-        return [*self.given, *self.guessed.values()]
+Launches = tuple[Sequence[SampleLaunch], Mapping[str, EdgetuneError]]
+"""Launches to try kernels with, of the file, the command line and guesses; and why a kernel has none, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +72,7 @@ def launches_of(done: TransformResult, name: str, text: str, asked: Sequence[str
             hint = nearest(launch.call.kernel, sorted(kernels), listed=f"it has {', '.join(sorted(kernels))}")
             raise InputError(f"{launch.place}: {name} has no kernel {launch.call.kernel}", hint)
     known = {launch.call.kernel for launch in given}
-    guessed, missing = dict[str, SampleLaunch](), dict[str, EdgetuneError]()
+    missing = dict[str, EdgetuneError]()
     for kernel in (each.kernel for each in done.kernels if each.variants and each.kernel.name not in known):
         if (guess := guessed_launch(kernel)) is None:
             listed = ", ".join(each.type for each in kernel.parameters)
@@ -99,8 +83,8 @@ def launches_of(done: TransformResult, name: str, text: str, asked: Sequence[str
                 f"--launch '{kernel.name} grid=4 block=64 {words}'",
             )
         else:
-            (guessed[kernel.name],) = sample_launches_in(f"// launch {guess}", "guess")
-    return Launches(given, guessed, missing)
+            given += sample_launches_in(f"// launch {guess}", GUESS)
+    return given, missing
 
 
 def tried_on_cpu(done: TransformResult, name: str, launches: Launches, reporter: Reporter) -> CheckResult:
@@ -109,22 +93,19 @@ def tried_on_cpu(done: TransformResult, name: str, launches: Launches, reporter:
     Raises:
         InputError: a given launch does not suit its kernel.
     """
-    untried, found = dict(launches.missing), list[tuple[Verdict, str | None]]()
+    trials, missing = launches
+    untried, found = dict(missing), list[tuple[Verdict, str | None]]()
     pool = worker_pool(len(usable_cpus()) or 1, interpreter.begin, done.source, name)
     with reporter.bar("checking on the CPU", None), pool as workers:
         program = PtxProgram(done.source, name, workers)
-        for trial in launches.trials:
-            kernel = trial.call.kernel
-            guess = trial.words if kernel in launches.guessed else None
+        for trial in trials:
             try:
                 checked = cpu_equivalence.check(done, [trial], name=name, program=program)
-                found += [(each, guess) for each in checked]
-            except UnknownInstructionError as error:
-                untried[kernel] = error
+                found += [(each, trial.guess) for each in checked]
             except InputError as error:
-                if guess is None:
+                if trial.guess is None and not isinstance(error, UnknownInstructionError):
                     raise
-                untried[kernel] = error
+                untried[trial.call.kernel] = error
     return CheckResult(CPU, tuple(found), untried)
 
 
@@ -152,10 +133,10 @@ def tried_on_gpu(
                 replace(on_gpu, untried={each.kernel.name: error for each in done.kernels if each.variants}),
             )
         endless = {each.kernel for each, _ in on_cpu.verdicts if each.answer == "fails"}
-        trials = [each for each in launches.trials if each.call.kernel not in endless]
+        trials = [each for each in launches[0] if each.call.kernel not in endless]
         with reporter.bar(f"checking on {device}", None):
             checked, not_run = gpu_equivalence.check(context, built, done, trials)
-        guesses = {kernel: trial.words for kernel, trial in launches.guessed.items()}
-        verdicts = tuple((each, guesses.get(each.kernel)) for each in checked)
-        untried = {**launches.missing, **dict.fromkeys(endless, _NO_END), **not_run}
+        guesses = {trial.call.kernel: trial.guess for trial in trials}
+        verdicts = tuple((each, guesses[each.kernel]) for each in checked)
+        untried = {**launches[1], **dict.fromkeys(endless, _NO_END), **not_run}
         return (on_cpu, replace(on_gpu, verdicts=verdicts, untried=untried))

@@ -25,14 +25,6 @@ AdmitWithin = Annotated[
         metavar="SHARE",
     ),
 ]  # fmt: skip
-Assumptions = Annotated[
-    Sequence[str],
-    Option(
-        "Assumed figures: launch, gap, turn and wait (times of the GPU), host, stream-wait, decision and event (of the "
-        "host), bandwidth and serial (shares), saturating (threads), e.g. host=20us. Repeatable.",
-        metavar="NAME=VALUE", repeatable=True,
-    ),
-]  # fmt: skip
 KernelFile = Annotated[
     str, Option("A CUDA C or PTX file, or - for standard input.", metavar="FILE", argument=True)
 ]  # fmt: skip
@@ -170,7 +162,6 @@ class SimulateOptions(ShareOptions):
         str | None,
         Option("Model of the GPU, e.g. orin-nano. Default: that of the file.", group="Where", metavar="NAME"),
     ] = None
-    assume: Assumptions = ()
 
 
 @options_class
@@ -202,7 +193,6 @@ class BenchOptions:
     gpu: Annotated[str, Option("Model of the GPU to simulate, e.g. orin-nano.", group="Where", metavar="NAME")] = (
         "orin-agx"
     )
-    assume: Assumptions = ()
     normal_sms: Annotated[
         int | None,
         Option(

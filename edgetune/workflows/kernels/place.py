@@ -18,7 +18,7 @@ from edgetune.stages.elastic.cuda.context import WITHOUT
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.gpu import Gpu, GpuTask
 from edgetune.stages.elastic.loop import ElasticLoop
-from edgetune.stages.elastic.model import GpuTimingModel, note_of, seen_by_policies
+from edgetune.stages.elastic.model import GpuTimingModel, seen_by_policies
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.view import Residency
 from edgetune.units import NS
@@ -39,7 +39,7 @@ class Place:
     gpu: Gpu
     conditions: dict[str, Any]
     costs: PreemptionCosts
-    model: tuple[Gpu, GpuTimingModel] | None = None
+    model: Gpu | None = None
     session: GpuSession | None = None
 
     def open_backend(self, tasks: Sequence[GpuTask]) -> AbstractContextManager[SimulatedGpu | CudaBackend]:
@@ -47,7 +47,7 @@ class Place:
         if self.session is not None:
             return self.session.open_backend(tasks)
         assert self.model is not None
-        return simulated(*self.model)(tasks)
+        return simulated(self.model)(tasks)
 
     def spent(
         self, backend: SimulatedGpu | CudaBackend, loop: ElasticLoop
@@ -67,12 +67,15 @@ class Place:
         }
 
 
-def model_place(gpu: Gpu, model: GpuTimingModel) -> Place:
+def model_place(gpu: Gpu) -> Place:
     """Return the model of a GPU."""
-    conditions = {
-        "simulated": True, "device": gpu.name, "gpu": plain(gpu), "model": {"note": note_of(gpu), **plain(model)}
-    }  # fmt: skip
-    return Place(seen_by_policies(gpu, model), conditions, simulated_costs(gpu, model), (gpu, model))
+    model = GpuTimingModel()
+    note = (
+        f"simulated (model): {gpu.sm_count} multiprocessors of {gpu.name} by their limits, peak and bandwidth; no "
+        "caches, no clocks, no instructions but floating-point ones"
+    )
+    conditions = {"simulated": True, "device": gpu.name, "gpu": plain(gpu), "model": {"note": note, **plain(model)}}
+    return Place(seen_by_policies(gpu, model), conditions, simulated_costs(gpu, model), gpu)
 
 
 def gpu_place(ready: GpuSession, *, part: bool, records: bool) -> Place:

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from edgetune.artifacts.files import name_of
 from edgetune.artifacts.io import read
 from edgetune.artifacts.kernel_tasks import KernelTasks
-from edgetune.choices import choose, nearest
+from edgetune.choices import nearest
 from edgetune.errors import DeviceError, InputError, blaming
 from edgetune.stages.elastic.bound import BOUNDED
 from edgetune.stages.elastic.compiler import CompileOptions
@@ -17,7 +16,7 @@ from edgetune.stages.elastic.gpu import Gpu, GpuTask, KernelSequence, find_gpu
 from edgetune.stages.elastic.kernel import PER_THREAD
 from edgetune.stages.elastic.loop import check_tasks
 from edgetune.stages.elastic.mdtb.networks import ARCHITECTURE, compiled_for
-from edgetune.stages.elastic.model import GpuTimingModel, check_fits, check_known
+from edgetune.stages.elastic.model import check_fits, check_known
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.simple import SOLO
 from edgetune.stages.elastic.tasks import check_count, tasks_of
@@ -30,12 +29,6 @@ from edgetune.workflows.reporting import Reporter
 _DEFAULT_NAME = "kernels.parquet"
 _MOST_WITHIN = 1e4
 """A share of a latency that excludes nothing: a kernel of ten thousand times as long."""
-_ASSUMED = {
-    "launch": "launch_s", "wait": "wait_s", "turn": "turn_s", "gap": "gap_s", "host": "host_s",
-    "decision": "decision_s", "event": "event_s", "stream-wait": "stream_wait_s", "bandwidth": "bandwidth_sms",
-    "serial": "serial_cost", "saturating": "saturating_threads",
-}  # fmt: skip
-"""Names of ``--assume``, each with the field of the model, or of the GPU, that it sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +43,6 @@ class KernelRun:
         duration_s: How long requests come, s.
         seed: Of random arrivals.
         target: Where the timeline goes.
-        model: Assumptions about a simulated GPU.
         within: Share of its latency alone that best-effort work may add to that of a critical request; ``None``: any.
     """
 
@@ -61,7 +53,6 @@ class KernelRun:
     duration_s: float
     seed: int
     target: Target
-    model: GpuTimingModel
     within: float | None = None
 
     @property
@@ -85,10 +76,9 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
     chosen = None if simulated is None else simulated.gpu
     with blaming(file if chosen is None else "--gpu"):
         gpu = find_gpu(document.gpu if chosen is None else chosen)
-    gpu, model = assumed(() if simulated is None else simulated.assume, gpu)
     duration_s = document.duration_s if opts.duration is None else parse_time_s(opts.duration, what="--duration")
     with blaming(file):
-        tasks = tasks_of(document, folder=folder_of(opts.tasks))
+        tasks = tasks_of(document, folder=Path(opts.tasks).parent)
         check_tasks(tasks)
         if simulated is not None:
             tasks = with_forms(compiled_for(gpu, tasks), include_folders(document, opts.tasks), reporter)
@@ -103,7 +93,7 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
     if within is not None and critical != 1:
         message = f"--admit-within is for one critical task, and {file} has {critical or 'none'}"
         raise InputError(message, "critical tasks that wait for each other have no bound: leave it out")
-    return KernelRun(document, tasks, names, gpu, duration_s, seed, target, model, within)
+    return KernelRun(document, tasks, names, gpu, duration_s, seed, target, within)
 
 
 def within_of(words: str | float | None, policies: Sequence[str]) -> float | None:
@@ -121,14 +111,9 @@ def within_of(words: str | float | None, policies: Sequence[str]) -> float | Non
     return within
 
 
-def folder_of(tasks: str) -> Path:
-    """Return the folder that the sources of a file of tasks are relative to."""
-    return Path() if tasks == "-" else Path(tasks).parent
-
-
 def include_folders(document: KernelTasks, tasks: str) -> list[str]:
     """Return the folders of the sources of a file of tasks, where their headers are looked for."""
-    return [*dict.fromkeys(str((folder_of(tasks) / source).parent) for source in document.sources)]
+    return [*dict.fromkeys(str((Path(tasks).parent / source).parent) for source in document.sources)]
 
 
 def _policies(opts: ShareOptions, document: KernelTasks, file: str) -> list[str]:
@@ -166,26 +151,24 @@ def with_forms(tasks: Sequence[GpuTask], include: Sequence[str], reporter: Repor
     """
     found, refused = [], dict[str, Mapping[str, str]]()
     for task in tasks:
-        name = task.network.name
-        if name not in refused:
-            with blaming(f"task {task.name}, network {name}"):
-                known = all(set(call.resources) == set(PER_THREAD) for call in task.network.calls)
-                unknown = task.network.source and not known
-                refused[name] = _refused(task.network, include, reporter) if unknown else {}
-        why_not = refused[name]
+        network = task.network
+        if network.name not in refused:
+            with blaming(f"task {task.name}, network {network.name}"):
+                refused[network.name] = _refused(network, include, reporter)
+        why_not = refused[network.name]
         for kernel, why in () if task.critical else why_not.items():
             reporter.info(f"task {task.name}: {kernel} is launched whole, as it cannot be elastic: {why}")
         calls = [
-            replace(call, elastic=False, persistent=False) if call.kernel in why_not else call
-            for call in task.network.calls
+            replace(call, elastic=False, persistent=False) if call.kernel in why_not else call for call in network.calls
         ]
-        found.append(replace(task, network=replace(task.network, calls=calls)))
+        found.append(replace(task, network=replace(network, calls=calls)))
     return tuple(found)
 
 
 def _refused(network: KernelSequence, include: Sequence[str], reporter: Reporter) -> dict[str, str]:
     """Return the kernels of a network that cannot be elastic, and why."""
-    launched = [*dict.fromkeys(call.kernel for call in network.calls)]
+    if not network.source or all(set(call.resources) == set(PER_THREAD) for call in network.calls):
+        return {}
     try:
         options = CompileOptions(include=tuple(include))
         done = transform(network.source, f"{network.name}.cu", ARCHITECTURE, options=options)
@@ -193,11 +176,13 @@ def _refused(network: KernelSequence, include: Sequence[str], reporter: Reporter
         reporter.info(f"all kernels of {network.name} are taken to be elastic: {error}; {error.hint}")
         return {}
     made = {each.kernel.name: each for each in done.kernels}
-    for kernel in launched:
+    found = {}
+    for kernel in dict.fromkeys(call.kernel for call in network.calls):
         if kernel not in made:
             raise InputError(f"its source has no kernel {kernel!r}", nearest(kernel, made))
-    refused = [made[kernel] for kernel in launched if not made[kernel].variants]
-    return {each.kernel.name: each.refusals[0].reason for each in refused}
+        if not made[kernel].variants:
+            found[kernel] = made[kernel].refusals[0].reason
+    return found
 
 
 def _check_view(view: str, policies: Sequence[str], tasks: Sequence[GpuTask], duration_s: float) -> None:
@@ -214,39 +199,3 @@ def _check_view(view: str, policies: Sequence[str], tasks: Sequence[GpuTask], du
     if from_s is not None and from_s >= duration_s:
         message = f"--view begins at {format_duration(from_s)}, and requests come for {format_duration(duration_s)}"
         raise InputError(message, "choose an earlier part, or run longer with --duration")
-
-
-def assumed(words: Sequence[str], gpu: Gpu) -> tuple[Gpu, GpuTimingModel]:
-    """Return the GPU and the model with these assumptions.
-
-    Args:
-        words: Each ``NAME=VALUE``, or several of them with commas between.
-        gpu: Of the catalogue.
-
-    Raises:
-        InputError: an unknown name, or a value that is no time, share or number of threads.
-    """
-    said: dict[str, Any] = {}
-    for word in (each.strip() for listed in words for each in listed.split(",")):
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise InputError(f"--assume: {word!r} has no value", f"e.g. host=20us; known: {', '.join(_ASSUMED)}")
-        choose(name, _ASSUMED, what="assumption")
-        said[_ASSUMED[name]] = _assumed_value(name, value)
-    if "launch_s" in said:
-        gpu = replace(gpu, launch_s=said.pop("launch_s"), source=f"{gpu.source}; launch_s: --assume")
-    return gpu, GpuTimingModel(**said)
-
-
-def _assumed_value(name: str, value: str) -> float:
-    what = f"--assume: {name}"
-    if _ASSUMED[name].endswith("_s"):
-        return 0.0 if value in ("0", "0s") else parse_time_s(value, what=what)
-    if _ASSUMED[name] == "saturating_threads":
-        if not value.isascii() or not value.isdigit() or int(value) == 0:
-            raise InputError(f"{what} is {value!r}", "a number of threads above zero, e.g. saturating=512")
-        return int(value)
-    share = parse_share(value, what=what)
-    if share == 0 and name == "bandwidth":
-        raise InputError(f"{what} is {value}: no multiprocessor would draw anything", "e.g. bandwidth=50%")
-    return share

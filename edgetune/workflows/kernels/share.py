@@ -89,7 +89,7 @@ def simulate(opts: SimulateOptions, reporter: Reporter) -> FinishedRun[KernelTim
     plan = plan_of(opts, reporter)
     reporter.simulated()
     with noting_signals(reporter, "what is being simulated now") as stopping:
-        runs = Runs(plan, model_place(plan.gpu, plan.model), stopping)
+        runs = Runs(plan, model_place(plan.gpu), stopping)
         run_all(runs, reporter)
     return _finished(opts, runs, reporter)
 

@@ -10,10 +10,9 @@ from edgetune.choices import nearest
 from edgetune.errors import InfeasibleError, InputError, blaming
 from edgetune.plotting.page import SectionWriter
 from edgetune.stages.elastic.compiler import CompileOptions, arch_of
-from edgetune.stages.elastic.forms import Form, Forms, forms_of
-from edgetune.stages.elastic.front import resources_of, transform
+from edgetune.stages.elastic.front import Forms, forms_of, resources_of, transform
 from edgetune.stages.elastic.gpu import Gpu, Logical, find_gpu
-from edgetune.stages.elastic.kernel import MOST_BLOCKS, Dim, dim
+from edgetune.stages.elastic.kernel import MOST_BLOCKS, Dim, dim, symbol_of
 from edgetune.stages.elastic.sample_launches import instance_symbol
 from edgetune.stages.elastic.shrink import LAUNCHES, Shrunk
 from edgetune.stages.elastic.shrink import shrink as shrunk_space
@@ -50,8 +49,7 @@ def shrink(opts: ShrinkOptions, reporter: Reporter) -> KeptPieces:
     logical, arch = _logical(opts, gpu), opts.arch or arch_of(gpu)
     with reporter.bar("compiling the forms", None):
         kernel, forms = _forms(opts, arch)
-    asked = {count: form.resources for count, form in forms.elastic.items()}
-    shrunk = shrunk_space(kernel, logical, forms.original.resources, asked, gpu)
+    shrunk = shrunk_space(kernel, logical, forms[None], {key: each for key, each in forms.items() if key}, gpu)
     if not shrunk.places:
         flaws = ", ".join(dict.fromkeys(design.flaw or "" for design in shrunk.designs))
         message = f"no form of {kernel} with {logical.threads} threads is kept: {flaws}"
@@ -114,22 +112,19 @@ def _dim(words: str, option: str) -> Dim:
 def _form_rows(forms: Forms, shrunk: Shrunk) -> list[dict[str, Any]]:
     """Return the compiler's figures of the original and of each form that the launch can have."""
     flaws = {design.per_thread: (design.threads, design.flaw) for design in shrunk.designs}
-    said: list[tuple[int | None, Form, int, str]] = [
-        (None, forms.original, shrunk.logical.threads, "original"),
-        *(
-            (count, forms.elastic[count], size, "kept" if flaw is None else f"dropped: {flaw}")
-            for count, (size, flaw) in flaws.items()
-        ),
+    said: list[tuple[int | None, int, str]] = [
+        (None, shrunk.logical.threads, "original"),
+        *((count, size, "kept" if flaw is None else f"dropped: {flaw}") for count, (size, flaw) in flaws.items()),
     ]
     return [
         {
-            "form": form.symbol, "symbol": form.symbol, "per_thread": count, "threads": threads,
-            "registers_per_thread": form.resources.registers_per_thread,
-            "registers_per_block": form.resources.registers_per_thread * threads,
-            "static_shared_bytes": form.resources.static_shared_bytes, "stack_bytes": form.resources.stack_bytes,
-            "spill_bytes": form.resources.spill_bytes, "verdict": verdict,
+            "form": (symbol := symbol_of(shrunk.kernel, count)), "symbol": symbol, "per_thread": count,
+            "threads": threads, "registers_per_thread": (needs := forms[count]).registers_per_thread,
+            "registers_per_block": needs.registers_per_thread * threads,
+            "static_shared_bytes": needs.static_shared_bytes, "stack_bytes": needs.stack_bytes,
+            "spill_bytes": needs.spill_bytes, "verdict": verdict,
         }
-        for count, form, threads, verdict in said
+        for count, threads, verdict in said
     ]  # fmt: skip
 
 
@@ -137,10 +132,10 @@ def _piece_rows(forms: Forms, shrunk: Shrunk) -> list[dict[str, Any]]:
     """Return the pieces that are kept, by leftover and rank, then those that are kept beside nothing, and why."""
 
     def of_form(per_thread: int, threads: int) -> dict[str, Any]:
-        form = forms.elastic[per_thread]
-        registers = form.resources.registers_per_thread
         return {
-            "symbol": form.symbol, "registers_per_thread": registers, "per_thread": per_thread, "threads": threads,
+            "symbol": symbol_of(shrunk.kernel, per_thread),
+            "registers_per_thread": forms[per_thread].registers_per_thread, "per_thread": per_thread,
+            "threads": threads,
         }  # fmt: skip
 
     kept = [

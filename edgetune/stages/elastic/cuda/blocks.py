@@ -16,13 +16,14 @@ later. Both registers are documented in NVIDIA, "Parallel Thread Execution ISA",
 differs between GPUs and is not promised, so short blocks may seem to take no time. Recording costs registers and time.
 """
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from edgetune.stages.elastic.cuda.context import Context, Packed
 from edgetune.stages.elastic.ptx.parse import parse
-from edgetune.stages.elastic.ptx.transform import edited
+from edgetune.stages.elastic.ptx.transform import edited, surrounded
 from edgetune.stages.elastic.view import Launch, Residency
 
 _TRIES = 10
@@ -104,24 +105,22 @@ class EventTimes:
 
 
 class OneBlock:
-    """A kernel that is launched with one block.
+    """A kernel that is launched with one thread.
 
     Args:
         context: The GPU.
         image: Compiled for it.
         symbol: Of the kernel.
         numbers: Its arguments.
-        threads: Of the block.
     """
 
-    def __init__(self, context: Context, image: bytes, symbol: str, *numbers: bytes, threads: int = 1) -> None:
-        self._driver, self._threads, self._packed = context.driver, threads, Packed(numbers, None)
+    def __init__(self, context: Context, image: bytes, symbol: str, *numbers: bytes) -> None:
+        self._driver, self._packed = context.driver, Packed(numbers, None)
         self._function = context.function(context.load(image), symbol)
 
     def launch(self, stream: Any) -> None:
         """Put it on a stream."""
-        sizes = (1, 1, 1, self._threads, 1, 1)
-        self._driver.call("cuLaunchKernel", self._function, *sizes, 0, stream, self._packed.address, 0)
+        self._driver.call("cuLaunchKernel", self._function, *(1,) * 6, 0, stream, self._packed.address, 0)
 
 
 def delay(context: Context, image: bytes, duration_ns: int) -> OneBlock:
@@ -225,17 +224,9 @@ def with_block_records(text: str, name: str) -> str:
     Raises:
         InputError: it is no PTX.
     """
-    edits = []
-    for entry in parse(text, name).entries:
-        parameter = f"\n\t.param .u64 {PARAMETER}\n"
-        at, added = entry.head[2], f"{',' * bool(entry.parameters)}{parameter}"
-        edits.append((at, at, added) if at >= 0 else (entry.head[1], entry.head[1], f"({parameter})"))
-        edits += [(entry.first, entry.first, _NOTE), (entry.span[1] - 1, entry.span[1] - 1, _NOTE_END)]
-        for each in entry.instructions:
-            if each.op[0] in ("ret", "exit"):
-                guard = f"@{'!' * each.guard[1]}{each.guard[0].partition('@')[0]} " if each.guard else ""
-                edits.append((each.start, each.end, f"{guard}bra $edgetune_leave;"))
-    return edited(text, (0, len(text)), edits)
+    parameter = f"\n\t.param .u64 {PARAMETER}\n"
+    made = (surrounded(each, parameter, _NOTE, _NOTE_END, "$edgetune_leave") for each in parse(text, name).entries)
+    return edited(text, (0, len(text)), [*chain.from_iterable(made)])
 
 
 class BlockRecords:

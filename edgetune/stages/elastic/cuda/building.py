@@ -21,8 +21,7 @@ from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of, ptx_of
 from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.forms import Forms, forms_of
-from edgetune.stages.elastic.front import check_version, transform
+from edgetune.stages.elastic.front import Forms, check_version, forms_of, transform
 from edgetune.stages.elastic.gpu import Gpu, KernelSequence, Resources
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.workloads.cuda_driver import Driver, NotOfferedError

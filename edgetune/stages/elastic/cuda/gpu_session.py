@@ -23,17 +23,14 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
 from edgetune.processes.families import without_collections
 from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, GlobalTimer, delay
 from edgetune.stages.elastic.cuda.building import Build, build, compiled_image, green_context
 from edgetune.stages.elastic.cuda.context import HANG_S, WITHOUT, Context, open_context
 from edgetune.stages.elastic.cuda.program import Program
-from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, Logical, Resources, blocks_resident
+from edgetune.stages.elastic.kernel import PERSISTENT
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import values
 from edgetune.stages.elastic.view import Decision, Launch, LaunchPiece, Residency, View, upcoming
@@ -126,9 +123,8 @@ def reaction_s(context: Context, image: bytes | None = None) -> float:
     """
     call = Call(EMPTY_KERNEL, Logical((1, 1, 1), (1, 1, 1)), elastic=False)
     task = GpuTask("empty", KernelSequence("empty", (call,) * _EMPTY_CALLS))
-    form = Form(EMPTY_KERNEL, Resources(registers_per_thread=0))
     with context.scope():
-        build = Build(image or compiled_image(EMPTY_SOURCE, context, "empty"), {EMPTY_KERNEL: Forms(form, {})})
+        build = Build(image or compiled_image(EMPTY_SOURCE, context, "empty"), {EMPTY_KERNEL: {None: Resources(0)}})
         program = Program(context, task.network, build)
         program.warm_up(context.stream())
         backend = CudaBackend(context, {task.name: program}, [task])
@@ -200,7 +196,7 @@ class GpuSession:
             if known is not None and known.network == task.network:
                 continue
             program = Program(self.context, task.network, self.build(task.network))
-            program.write(contents(task.network, self._seed))
+            program.write(values(task.network, self._seed))
             with self.context.scope():
                 program.warm_up(self.context.stream())
             self.programs[task.name] = program
@@ -231,19 +227,19 @@ class GpuSession:
     def _fitted(self, network: KernelSequence) -> KernelSequence:
         forms = self.build(network).forms
 
-        def fits(call: Call, form: Form | None) -> bool:
+        def fits(call: Call, form: Resources | None) -> bool:
             """Return whether there is such a form of a call, and it fits the GPU as the original does."""
             needs = (call.logical.threads, call.logical.dynamic_shared_bytes)
-            return form is not None and blocks_resident(self.gpu, form.resources, *needs) > 0
+            return form is not None and blocks_resident(self.gpu, form, *needs) > 0
 
         calls = (
             call
             if (of := forms.get(call.kernel)) is None
             else replace(
                 call,
-                resources=of.resources,
-                elastic=fits(call, of.elastic.get(1)),
-                persistent=fits(call, of.persistent),
+                resources={**{key: each for key, each in of.items() if key}, 1: of[None]},
+                elastic=fits(call, of.get(1)),
+                persistent=fits(call, of.get(PERSISTENT)),
             )
             for call in network.calls
         )
@@ -315,14 +311,3 @@ def open_gpu_session(
             context = stack.enter_context(green_context(context, sm_count))
         context.facts = replace(context.facts, gpu=replace(context.facts.gpu, launch_s=launch_s(context)))
         yield GpuSession(context, **options)
-
-
-def contents(network: KernelSequence, seed: int) -> dict[str, npt.NDArray[Any]]:
-    """Return the contents of inputs and weights: single-precision numbers are random, all else is zero.
-
-    Whole numbers may be places in other buffers, and there is always a first one.
-    """
-    kinds, drawn = {each.name: each.dtype for each in network.buffers}, values(network, seed)
-    return {
-        name: array if kinds[name] == "float32" else np.zeros(array.shape, kinds[name]) for name, array in drawn.items()
-    }

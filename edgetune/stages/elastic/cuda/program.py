@@ -29,9 +29,16 @@ import numpy.typing as npt
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.elastic.cuda.building import Build
 from edgetune.stages.elastic.cuda.context import Context, Packed
-from edgetune.stages.elastic.forms import Form
-from edgetune.stages.elastic.gpu import Call, KernelSequence, Logical, Pointer
-from edgetune.stages.elastic.kernel import CONTROL_BYTES, DONE_OFFSET_BYTES, NO_QUOTA, QUOTA_OFFSET_BYTES, Dim
+from edgetune.stages.elastic.gpu import Call, KernelSequence, Pointer, Resources
+from edgetune.stages.elastic.kernel import (
+    CONTROL_BYTES,
+    DONE_OFFSET_BYTES,
+    NO_QUOTA,
+    PERSISTENT,
+    QUOTA_OFFSET_BYTES,
+    Dim,
+    symbol_of,
+)
 from edgetune.stages.elastic.view import Launch
 from edgetune.workloads.cuda_driver import NotOfferedError
 
@@ -82,8 +89,6 @@ class ControlWords:
         self._driver.call("cuStreamWaitValue32", stream, address, self._blocks[call], _AT_LEAST)
 
 
-PERSISTENT = 0
-"""The key of persistent forms, beside numbers of logical threads in a physical one."""
 _WARP_THREADS = 32
 _UNWRITTEN = 0xFF
 """Fill of scratch and outputs: as floating point, not a number."""
@@ -135,7 +140,7 @@ class Program:
         for name in self._addresses:
             self.clear(name)
         module = context.load(built.image)
-        persistent = any(each.persistent for each in built.forms.values())
+        persistent = any(PERSISTENT in each for each in built.forms.values())
         blocks = [call.logical.blocks for call in network.calls]
         self.control = ControlWords(context, blocks) if persistent else None
         """Control words of persistent forms; ``None`` where no kernel has one."""
@@ -147,24 +152,9 @@ class Program:
         return self._context.facts.gpu.sm_count
 
     def write(self, values: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Fill buffers; every input and all weights need values before the first request.
-
-        Raises:
-            InputError: a buffer is unknown, has another shape or type, or got no values.
-        """
+        """Fill buffers, with arrays of their shapes and types."""
         for name, value in values.items():
-            buffer = self._buffers.get(name)
-            if buffer is None:
-                message = f"network {self.network.name} has no buffer {name!r}"
-                raise InputError(message, f"it has {', '.join(self._buffers)}")
-            if value.shape != buffer.shape or value.dtype != np.dtype(buffer.dtype):
-                found, wanted = f"{value.dtype}{list(value.shape)}", f"{buffer.dtype}{list(buffer.shape)}"
-                raise InputError(f"buffer {name} of {self.network.name} is {wanted}, not {found}", "convert the values")
             self._context.upload(self._addresses[name], np.ascontiguousarray(value).tobytes())
-        given = [each.name for each in self.network.buffers if each.role in ("input", "weights")]
-        missing = [name for name in given if name not in values]
-        if missing:
-            raise InputError(f"buffer {missing[0]} of {self.network.name} got no values", "give all inputs and weights")
 
     def read(self, name: str) -> npt.NDArray[Any]:
         """Return a buffer; every launch has to be over."""
@@ -259,49 +249,47 @@ class Program:
         if forms is None:
             known = ", ".join(self._built.forms)
             raise InputError(f"network {self.network.name} has no kernel {call.kernel}", f"its source has {known}")
-        ready: dict[int | None, _Ready] = {None: self._form(module, call, forms.original, logical.block, None)}
-        for count, form in forms.elastic.items() if call.elastic else ():
-            if count > 1 and logical.threads % (_WARP_THREADS * count):
+        ready: dict[int | None, _Ready] = {None: self._form(module, place, call, None, forms[None])}
+        for key, needs in forms.items() if call.elastic else ():
+            if key is None or (key > 1 and logical.threads % (_WARP_THREADS * key)):
                 continue  # as everywhere: lanes keep their warps where a physical block is whole warps
-            block = logical.block if count == 1 else (logical.threads // count, 1, 1)
             with suppress(_TooLargeError):
-                ready[count] = self._form(module, call, form, block, logical)
-        if call.elastic and forms.persistent is not None and self.control is not None:
-            with suppress(_TooLargeError):
-                control = self.control.address(place)
-                ready[PERSISTENT] = self._form(module, call, forms.persistent, logical.block, logical, control=control)
+                ready[key] = self._form(module, place, call, key, needs)
         return ready
 
-    def _form(
-        self, module: Any, call: Call, form: Form, block: Dim, logical: Logical | None, *, control: int | None = None
-    ) -> _Ready:
+    def _form(self, module: Any, place: int, call: Call, key: int | None, needs: Resources) -> _Ready:
         """Return a form, ready to be launched.
 
         Raises:
             InputError: a block takes more shared memory than the GPU has, or more threads than the registers of the
                 compiled form allow; or the arguments do not suit it.
         """
-        gpu, driver, shared_bytes = self._context.facts.gpu, self._context.driver, call.logical.dynamic_shared_bytes
-        asked_bytes = form.resources.static_shared_bytes + shared_bytes
+        gpu, driver, logical = self._context.facts.gpu, self._context.driver, call.logical
+        symbol = symbol_of(call.kernel, key)
+        block = logical.block if (key or 1) == 1 else (logical.threads // (key or 1), 1, 1)
+        shared_bytes = logical.dynamic_shared_bytes
+        asked_bytes = needs.static_shared_bytes + shared_bytes
         if asked_bytes > gpu.shared_bytes_per_block:
             has = f"{gpu.name} gives a block {gpu.shared_bytes_per_block} at most"
-            raise _TooLargeError(f"kernel {form.symbol}: {asked_bytes} bytes of shared memory, and {has}", "use less")
-        function = self._context.function(module, form.symbol, shared_bytes)
+            raise _TooLargeError(f"kernel {symbol}: {asked_bytes} bytes of shared memory, and {has}", "use less")
+        function = self._context.function(module, symbol, shared_bytes)
         most = driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
         limit, threads = driver.call("cuFuncGetAttribute", most, function), math.prod(block)
         if threads > limit:
-            message = f"kernel {form.symbol}: blocks of {threads} threads, and its registers allow {limit}"
+            message = f"kernel {symbol}: blocks of {threads} threads, and its registers allow {limit}"
             hint = f"launch {call.kernel} with smaller blocks, or bound it with __launch_bounds__"
             raise _TooLargeError(message, hint)
         values = [
             self._addresses[each.buffer].to_bytes(8, "little") if isinstance(each, Pointer) else each.value
             for each in call.arguments
         ]
-        turns = [Packed(values, logical, control=control, recorded=self._built.recorded) for _ in range(2)]
-        self._check_sizes(call, form, function, turns[0].sizes_bytes)
+        control = self.control.address(place) if self.control is not None and key == PERSISTENT else None
+        part = None if key is None else logical
+        turns = [Packed(values, part, control=control, recorded=self._built.recorded) for _ in range(2)]
+        self._check_sizes(call, symbol, function, turns[0].sizes_bytes)
         return _Ready(function, block, shared_bytes, itertools.cycle(turns))
 
-    def _check_sizes(self, call: Call, form: Form, function: Any, sizes_bytes: tuple[int, ...]) -> None:
+    def _check_sizes(self, call: Call, symbol: str, function: Any, sizes_bytes: tuple[int, ...]) -> None:
         """Refuse arguments of other sizes than the kernel reads, where the driver can tell (CUDA 12.4)."""
         driver = self._context.driver
         found: list[int] = []
@@ -313,5 +301,5 @@ class Program:
         except DeviceError:  # it has no more parameters
             pass
         if tuple(found) != sizes_bytes:
-            message = f"kernel {form.symbol} takes arguments of {found} bytes, and is given {list(sizes_bytes)}"
+            message = f"kernel {symbol} takes arguments of {found} bytes, and is given {list(sizes_bytes)}"
             raise InputError(message, f"check the arguments of {call.kernel} in network {self.network.name}")

@@ -220,8 +220,6 @@ class Builder:
         return hidden[(steps - 1) % 2]
 
     def _buffer(self, name: str, shape: tuple[int, ...], role: Role) -> str:
-        if name in self._buffers:
-            raise ValueError(f"{self._name}: two buffers are called {name!r}")
         self._buffers[name] = KernelBuffer(name, shape, role=role)
         return name
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import cache
 from importlib import resources as package
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -175,18 +176,21 @@ def network(name: str, **sizes: int) -> KernelSequence:
     return builder.network(build(builder, **sizes))
 
 
-def values(network: KernelSequence, seed: int = 0) -> dict[str, npt.NDArray[np.float32]]:
+def values(network: KernelSequence, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
     """Return the contents of buffers before a request: inputs and weights; kernels write the others.
+
+    Single-precision numbers are random, all else is zero: whole numbers may be places in other buffers, and there is
+    always a first one.
 
     The scale of weights keeps values in the network from fading or growing: their variance is one over the inputs of an
     output, and twice that where negative sums become zero (He et al. 2015).
 
     Args:
-        network: Of ``networks``.
+        network: With buffers.
         seed: Of the generator.
     """
     generator = np.random.default_rng(seed)
-    drawn: dict[str, npt.NDArray[np.float32]] = {}
+    drawn: dict[str, npt.NDArray[Any]] = {}
     for buffer in network.buffers:
         if buffer.role in ("input", "weights"):
             drawn[buffer.name] = generator.standard_normal(buffer.shape, dtype=np.float32)
@@ -194,4 +198,6 @@ def values(network: KernelSequence, seed: int = 0) -> dict[str, npt.NDArray[np.f
             shape = buffer.shape
             spread = 0.1 if len(shape) == 1 else math.sqrt((2 if len(shape) == 4 else 1) / math.prod(shape[1:]))
             drawn[buffer.name] *= np.float32(spread)
+        if buffer.name in drawn and buffer.dtype != "float32":
+            drawn[buffer.name] = np.zeros(buffer.shape, buffer.dtype)
     return drawn

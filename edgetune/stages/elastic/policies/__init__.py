@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from edgetune.plugins import Registry
 from edgetune.stages.elastic.gpu import Gpu, GpuTask
-from edgetune.stages.elastic.view import NamedElasticPolicy, PieceLauncher
+from edgetune.stages.elastic.view import ElasticPolicy
 
-POLICIES: Registry[type[NamedElasticPolicy]] = Registry(
+POLICIES: Registry[type[ElasticPolicy]] = Registry(
     "policy",
     {
         "sequential": "edgetune.stages.elastic.policies.simple:Sequential",
@@ -20,11 +20,11 @@ POLICIES: Registry[type[NamedElasticPolicy]] = Registry(
     },
     group="edgetune.policies",
     prefix="elastic.",
-    contract=NamedElasticPolicy,
+    contract=ElasticPolicy,
 )
 
 
-def make_policy(name: str, tasks: Iterable[GpuTask], gpu: Gpu) -> NamedElasticPolicy:
+def make_policy(name: str, tasks: Iterable[GpuTask], gpu: Gpu) -> ElasticPolicy:
     """Return a new policy, whose look-ups of pieces are computed now and not while a GPU waits.
 
     Args:
@@ -36,6 +36,6 @@ def make_policy(name: str, tasks: Iterable[GpuTask], gpu: Gpu) -> NamedElasticPo
         InputError: there is no such policy; the hint names the nearest.
     """
     policy = POLICIES.find(name)()
-    if isinstance(policy, PieceLauncher):
+    if hasattr(policy, "prepare"):
         policy.prepare(tasks, gpu)
     return policy

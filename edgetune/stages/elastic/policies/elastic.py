@@ -52,7 +52,8 @@ class Elastic:
 
     def prepare(self, tasks: Iterable[GpuTask], gpu: Gpu) -> None:
         """Compute the tables of all best-effort kernels before a run."""
-        self._tables |= tables_for(tasks, gpu)
+        calls = [call for task in tasks if not task.critical for call in task.network.calls if call.elastic]
+        self._tables |= {(call.kernel, call.logical): kept_pieces(call, gpu) for call in calls}
 
     def keep_within(self, block_s: BlockTime, most_s: float) -> None:
         """Shorten pieces beside critical kernels so that their blocks leave in time, where they go through several.
@@ -81,8 +82,8 @@ class Elastic:
                 self._tables[key] = kept_pieces(call, gpu)
             table = self._tables[key] if call.elastic else whole_beside(call, gpu)
             if call.elastic:
-                lasting = tuple(tuple(self._lasting(sizes, call, shape) for shape in row) for row in table.shapes)
-                table = replace(table, shapes=lasting)
+                lasting = ([(most, self._lasting(sizes, call, shape)) for most, shape in row] for row in table.rows)
+                table = LeftoverTable(tuple(map(tuple, lasting)))
             found = self._beside[id(call)] = call, table
         return found[1]
 
@@ -188,12 +189,6 @@ def _piece(task: str, call: Call, left: int, shape: PieceShape) -> LaunchPiece:
     if count == blocks == call.logical.blocks and shape.per_thread == 1:
         return LaunchPiece(task, count)
     return LaunchPiece(task, count, shape.per_thread, blocks)
-
-
-def tables_for(tasks: Iterable[GpuTask], gpu: Gpu) -> Tables:
-    """Return the kept pieces of all normal kernels, computed before a run."""
-    calls = [call for task in tasks if not task.critical for call in task.network.calls if call.elastic]
-    return {(call.kernel, call.logical): kept_pieces(call, gpu) for call in calls}
 
 
 class Persistent:

@@ -111,11 +111,13 @@ class Legality:
         refusals: Why it has no form; of several places that break one rule the first.
         rows: Whether its rows of threads must be whole warps.
         leaving: Whether some threads return while others go on to barriers.
+        flow: Its control flow, such threads left out; ``None`` where it was refused before that was looked at.
     """
 
     refusals: tuple[Refusal, ...] = ()
     rows: bool = False
     leaving: bool = False
+    flow: Divergence | None = None
 
 
 def legality(entry: Entry, functions: Mapping[str, Entry]) -> Legality:
@@ -143,13 +145,16 @@ def _all_refusals(entry: Entry, functions: Mapping[str, Entry]) -> Legality:
         blocks = basic_blocks(entry)
         if len(blocks) > MOST_BLOCKS:
             return Legality((refusal(entry, "too-large", None, str(len(blocks))),))
-        flow = Divergence(entry)
-        leaving = any(waits_for_block(each) and flow.of(at) > UNIFORM for at, each in enumerate(entry.instructions))
-        refused = _of_barriers(entry, flow, leaving=leaving)
-        rows = bool(refused) and {each.code for each in refused} == {"warp-branch"}
+        all_of_them = staying = Divergence(entry)
+        leaving = any(waits_for_block(each) and staying.of(at) > UNIFORM for at, each in enumerate(entry.instructions))
+        if leaving:
+            staying = Divergence(entry, leaving=True)
+        refused = _of_barriers(entry, all_of_them, staying)
+        rows = {each.code for each in refused} == {"warp-branch"}
         if rows:
-            refused = _of_barriers(entry, Divergence(entry, rows=True), rows=True, leaving=leaving)
-        return Legality((*refused, *_of_loops(entry)), rows, leaving)
+            staying = Divergence(entry, rows=True, leaving=leaving)
+            refused = _of_barriers(entry, Divergence(entry, rows=True) if leaving else staying, staying)
+        return Legality((*refused, *_of_loops(entry)), rows, leaving, staying)
     except (KeyError, IndexError) as missing:  # a label or an operand
         return Legality((refusal(entry, "unparsable", None, f"{missing.args[0]} is missing"),))
 
@@ -210,14 +215,13 @@ def _whole_block(each: Instruction) -> bool:
     return each.operands == ("0",)
 
 
-def _of_barriers(entry: Entry, divergence: Divergence, *, rows: bool = False, leaving: bool) -> list[Refusal]:
+def _of_barriers(entry: Entry, divergence: Divergence, of_block: Divergence) -> list[Refusal]:
     """Refuse barriers that only some threads come to: of the block (or of four warps), or lanes of the warp.
 
     Threads that have returned are missing at no barrier of the block: the forms have them wait for the others there.
     Lanes of a warp are missed.
     """
     found = []
-    of_block = Divergence(entry, rows, leaving=True) if leaving else divergence
     for number, each in enumerate(entry.instructions):
         if waits_for_block(each) or each.op[0] == "wgmma":
             if (divergence if each.op[0] == "wgmma" else of_block).of(number) > UNIFORM:

@@ -36,7 +36,7 @@ from edgetune.stages.elastic.ptx import frames
 from edgetune.stages.elastic.ptx.body import Body, NoFormError
 from edgetune.stages.elastic.ptx.control_flow import UNIFORM, Divergence, waits_for_block
 from edgetune.stages.elastic.ptx.legality import Legality, block_legality, legality, refusal, waits_for_warp
-from edgetune.stages.elastic.ptx.parse import Entry, Instruction, Module, parse
+from edgetune.stages.elastic.ptx.parse import Entry, Module, parse
 
 MARK = "/* edgetune: elastic forms at the end */ "
 """The start of a transformed text; lines of the original keep their numbers."""
@@ -91,9 +91,9 @@ def _elastic(module: Module, entry: Entry, persistent: bool) -> tuple[ElasticKer
     if _TAKEN.search(whole) or any(each.name == form_symbol(entry.name, "grid") for each in module.entries):
         return ElasticKernel(kernel, (), (refusal(entry, "reserved-name", None, entry.name),)), ""
     found = legality(entry, module.functions)
-    if found.refusals:
+    if found.refusals or found.flow is None:
         return ElasticKernel(kernel, (), found.refusals), ""
-    forms = _Forms(module, entry, kernel, found)
+    forms = _Forms(module, entry, kernel, found, found.flow)
     try:
         made = [forms.whole_block("grid"), *([forms.whole_block("persistent")] if persistent else [])]
     except NoFormError as error:
@@ -108,9 +108,8 @@ def _elastic(module: Module, entry: Entry, persistent: bool) -> tuple[ElasticKer
 class _Forms:
     """Writes the forms of a kernel."""
 
-    def __init__(self, module: Module, entry: Entry, kernel: CudaKernel, found: Legality) -> None:
-        self._module, self._entry, self._kernel, self._found = module, entry, kernel, found
-        self._flow = Divergence(entry, found.rows, found.leaving)
+    def __init__(self, module: Module, entry: Entry, kernel: CudaKernel, found: Legality, flow: Divergence) -> None:
+        self._module, self._entry, self._kernel, self._found, self._flow = module, entry, kernel, found, flow
         self._ends = _turn_end(kernel, entry)
 
     def whole_block(self, level: Level) -> tuple[Variant, str]:
@@ -237,35 +236,38 @@ def _turn_end(kernel: CudaKernel, entry: Entry) -> list[str]:
 
 def _edited(text: str, entry: Entry, variant: Variant, ends: list[str], rows: bool) -> str:
     """Return the text of a form in which the body stands as it is."""
+    names = {"x": "width", "y": "height", "z": "depth"}
+    before, behind = frames.before(variant.level, rows=rows), frames.behind(variant.level, ends)
     edits = [
         (entry.head[0], entry.head[1], variant.symbol),
-        (entry.first, entry.first, frames.before(variant.level, rows=rows)),
+        *surrounded(entry, frames.parameters(variant.level), before, behind, "$edgetune_turn"),
     ]
-    more = frames.parameters(variant.level)
-    if entry.head[2] < 0:
-        edits.append((entry.head[1], entry.head[1], f"({more})"))
-    else:
-        edits.append((entry.head[2], entry.head[2], f"{',' * bool(entry.parameters)}{more}"))
-    edits.append((entry.span[1] - 1, entry.span[1] - 1, frames.behind(variant.level, ends)))
     for each in entry.instructions:
-        edits += _within(text, each)
+        for one in _INDEX.finditer(text, each.start, each.end):
+            edits.append((one.start(), one.end(), f"%edgetune_{names[one[2]] if one[1] else one[2]}"))
     return edited(text, entry.span, edits)
 
 
-def edited(text: str, span: tuple[int, int], edits: list[tuple[int, int, str]]) -> str:
-    """Return a part of a text with edits: from where, to where, new text."""
+Edit = tuple[int, int, str]
+"""A change of a text: from where, to where, new text."""
+
+
+def surrounded(entry: Entry, parameter: str, before: str, behind: str, end: str) -> list[Edit]:
+    """Return the edits that give a kernel a last parameter and statements around its body, to whose end returns go."""
+    at, added = entry.head[2], f"{',' * bool(entry.parameters)}{parameter}"
+    edits = [(at, at, added) if at >= 0 else (entry.head[1], entry.head[1], f"({parameter})")]
+    edits += [(entry.first, entry.first, before), (entry.span[1] - 1, entry.span[1] - 1, behind)]
+    for each in entry.instructions:
+        if each.op[0] in ("ret", "exit"):
+            guard = f"@{'!' * each.guard[1]}{each.guard[0].partition('@')[0]} " if each.guard else ""
+            edits.append((each.start, each.end, f"{guard}bra {end};"))
+    return edits
+
+
+def edited(text: str, span: tuple[int, int], edits: list[Edit]) -> str:
+    """Return a part of a text with edits."""
     made, at = "", span[0]
     for start, end, new in sorted(edits):
         made += text[at:start] + new
         at = end
     return made + text[at : span[1]]
-
-
-def _within(text: str, each: Instruction) -> list[tuple[int, int, str]]:
-    """Return the edits of one instruction of the body."""
-    if each.op[0] in ("ret", "exit"):
-        guard = f"@{'!' * each.guard[1]}{each.guard[0].partition('@')[0]} " if each.guard else ""
-        return [(each.start, each.end, f"{guard}bra $edgetune_turn;")]
-    found = _INDEX.finditer(text, each.start, each.end)
-    names = {"x": "width", "y": "height", "z": "depth"}
-    return [(one.start(), one.end(), f"%edgetune_{names[one[2]] if one[1] else one[2]}") for one in found]
