@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from edgetune.workflows.measure import Measurement
     from edgetune.workflows.output import FinishedRun
     from edgetune.workflows.profile.tables import Comparison
-    from edgetune.workflows.roofline.network import Placed
+    from edgetune.workflows.roofline.option_values import Placed
 
 P = ParamSpec("P")
 O = TypeVar("O")  # noqa: E741 -- of options

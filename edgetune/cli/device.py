@@ -67,8 +67,8 @@ def _report_device(opened: Device, terminal: AnswerTerminal) -> None:
     from edgetune.artifacts.yaml_document import plain
     from edgetune.devices.capabilities import Absent
     from edgetune.devices.mode_grids import STUDIED_GRIDS, studied_grid
-    from edgetune.workflows.cells import cell
     from edgetune.workflows.device.doctor import capabilities
+    from edgetune.workflows.report.sections import cell
 
     able = capabilities(opened)
     space = None if isinstance(opened.modes, Absent) else opened.modes.space

@@ -30,9 +30,9 @@ def measure(opts: MeasureCommandOptions, terminal: Terminal) -> None:
     from edgetune.cli.screen import answer
     from edgetune.cli.sections import TextSection
     from edgetune.errors import ExitCode
-    from edgetune.workflows.cells import brief
     from edgetune.workflows.profile.commands import measure_commands
     from edgetune.workflows.report.profile import profile_section
+    from edgetune.workflows.report.sections import brief
 
     def show(table: Profile) -> None:
         if not terminal.json:

@@ -133,9 +133,8 @@ def _report(table: Profile | Convergence, target: Target, terminal: Terminal) ->
     from edgetune.cli.screen import answer
     from edgetune.cli.sections import TextSection
     from edgetune.errors import ExitCode, InputError, PartialError
-    from edgetune.workflows.cells import brief
     from edgetune.workflows.profile.profile import last_rows, unfinished
-    from edgetune.workflows.report.sections import write_sections
+    from edgetune.workflows.report.sections import brief, write_sections
 
     trains, screen, name = isinstance(table, Convergence), terminal.screen, str(target.path or "the table")
     if terminal.json:

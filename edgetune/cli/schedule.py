@@ -79,7 +79,7 @@ _PREPARED = {
 def _report(found: Sequence[Mapping[str, Any]], columns: Mapping[str, str], terminal: Terminal) -> None:
     """Print some figures of each network as a table, all of them in JSON."""
     from edgetune.units import format_bytes
-    from edgetune.workflows.cells import cell
+    from edgetune.workflows.report.sections import cell
 
     def shown(key: str, value: Any) -> object:
         return cell(value, format_bytes if key.endswith("_bytes") else ".1e" if isinstance(value, float) else "")
@@ -100,8 +100,7 @@ def profile(opts: LayerProfileOptions, terminal: PlanningTerminal) -> None:
     reason.
     """
     from edgetune.cli.sections import TextSection
-    from edgetune.workflows.cells import brief
-    from edgetune.workflows.report.sections import write_sections
+    from edgetune.workflows.report.sections import brief, write_sections
     from edgetune.workflows.schedule.prepare import plan_layer_profile, profile_layers
 
     if terminal.dry_run:

@@ -20,7 +20,7 @@ from edgetune import limits
 from edgetune.artifacts.arrivals import read_arrivals
 from edgetune.errors import InputError
 from edgetune.plugins import Registry
-from edgetune.serving.sources import ArrivalSource, ClosedLoopArrivals, LineArrivals, ScheduledArrivals
+from edgetune.serving.requests import ArrivalSource, ClosedLoopArrivals, LineArrivals, ScheduledArrivals
 from edgetune.units import NS, parse_rate_per_s, parse_time_s
 
 _TRACE = re.compile(

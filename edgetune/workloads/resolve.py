@@ -24,7 +24,7 @@ KINDS: Registry[WorkloadKind] = Registry(
         "python": "edgetune.workloads.python_file:KIND",
         "zoo": "edgetune.workloads.zoo:KIND",
         "onnx": "edgetune.workloads.onnx_file:KIND",
-        "program": "edgetune.workloads.torch_program:KIND",
+        "program": "edgetune.workloads.torch_program_steps:KIND",
         "engine": "edgetune.workloads.tensorrt_engine:KIND",
         "kernel": "edgetune.workloads.kernels:KIND",
         "llm": "edgetune.workloads.llm:KIND",

@@ -53,7 +53,7 @@ from edgetune.devices.twin.physics import (
     static_power,
 )
 from edgetune.devices.twin.work import Array, Work, work_of
-from edgetune.workflows.cells import cell
+from edgetune.workflows.report.sections import cell
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
 

@@ -24,7 +24,7 @@ from edgetune.stages.roofline.placement import place
 from edgetune.testing.fake_jetson import FakeClock
 from edgetune.workflows import device_option
 from edgetune.workflows.reporting import Reporter
-from edgetune.workflows.roofline.network import Placed
+from edgetune.workflows.roofline.option_values import Placed
 from edgetune.workflows.roofline.peaks import KernelBench
 from edgetune.workflows.roofline.roofline import _warned
 from fakes.device import FakePower

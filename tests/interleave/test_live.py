@@ -23,7 +23,7 @@ from edgetune.devices.capabilities import Absent, MonotonicClock
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
 from edgetune.serving.arrivals import ArrivalSpec
-from edgetune.serving.sources import LineArrivals
+from edgetune.serving.requests import LineArrivals
 from edgetune.stages.interleave.admission import NEVER_NS
 from edgetune.stages.interleave.backend import Inference, LiveTenant, Minibatch, SavedCheckpoint, Training
 from edgetune.stages.interleave.live import LiveMinibatchBackend

@@ -9,7 +9,7 @@ import pytest
 from simulated_run import MS, NS, device_of, of, simulated
 
 from edgetune.artifacts.mode import Mode
-from edgetune.serving.sources import LineArrivals, ScheduledArrivals
+from edgetune.serving.requests import LineArrivals, ScheduledArrivals
 from edgetune.stages.interleave.admission import NEVER_NS
 from edgetune.stages.interleave.backend import Inference, Training
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop, Watcher

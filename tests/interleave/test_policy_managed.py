@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from simulated_run import MS, NS, evenly, of, simulated
 
-from edgetune.serving.sources import ScheduledArrivals
+from edgetune.serving.requests import ScheduledArrivals
 from edgetune.stages.interleave.admission import NEVER_NS, admit
 from edgetune.stages.interleave.backend import Inference, Training
 from edgetune.stages.interleave.policies.managed import Managed

@@ -31,7 +31,7 @@ from edgetune.stages.roofline.figures.roofs import roof_figure
 from edgetune.stages.roofline.layers import join
 from edgetune.stages.roofline.placement import place
 from edgetune.workflows.figures import choose_view
-from edgetune.workflows.roofline.network import Placed
+from edgetune.workflows.roofline.option_values import Placed
 from edgetune.workflows.roofline.sections import placed_page
 
 MODE = Mode(12, 2201.6, 1300.5, 3199.0)

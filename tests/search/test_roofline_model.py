@@ -15,11 +15,10 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.model.beliefs import Belief, Beliefs
 from edgetune.stages.search.model.board_laws import DATA, PARTS, SLOPES, PowerModel, TimeModel
-from edgetune.stages.search.model.coordinates import ALL_AT_ONCE, MOST_PLACES, Coordinates, OpenPoints
+from edgetune.stages.search.model.coordinates import ALL_AT_ONCE, MOST_PLACES, Coordinates, OpenPoints, relative_curves
 from edgetune.stages.search.model.fit import NO_STEPS, Hypothesis, Kernel, Prior, Steps, closeness, fit
 from edgetune.stages.search.model.gain import Worth, worth
 from edgetune.stages.search.model.hypotheses import BLOCK, MOST_RELATED
-from edgetune.stages.search.model.relatives import relative_curves
 from edgetune.stages.search.problem import judge
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategies import roofline

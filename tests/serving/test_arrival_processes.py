@@ -13,7 +13,7 @@ from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
 from edgetune.limits import limited
 from edgetune.serving.arrivals import PROCESSES, ArrivalProcess, ArrivalSpec, parse_arrivals
-from edgetune.serving.sources import ClosedLoopArrivals, LineArrivals
+from edgetune.serving.requests import ClosedLoopArrivals, LineArrivals
 from edgetune.stages.schedule.jobs import times_s
 
 NS = 1_000_000_000

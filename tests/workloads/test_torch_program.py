@@ -10,7 +10,7 @@ from edgetune.errors import InputError
 from edgetune.workflows.parse_options import choose_batch_sizes
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.steps import open_step
-from edgetune.workloads.torch_program import shapes_of
+from edgetune.workloads.torch_program_steps import shapes_of
 from edgetune.workloads.workload import RunOptions
 
 

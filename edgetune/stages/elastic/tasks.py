@@ -27,7 +27,7 @@ from edgetune.artifacts.files import read_source
 from edgetune.artifacts.kernel_tasks import MDTB, VALUES, KernelCall, KernelNetwork, KernelTasks
 from edgetune.errors import InputError, blaming
 from edgetune.serving.arrivals import parse_arrivals
-from edgetune.serving.sources import ArrivalSource
+from edgetune.serving.requests import ArrivalSource
 from edgetune.stages.elastic.gpu import (
     Argument,
     Call,

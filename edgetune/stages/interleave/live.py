@@ -24,7 +24,7 @@ from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.processes.child import Child
 from edgetune.processes.turn_signal import SignalPipe, new_turn_signal
-from edgetune.serving.sources import LineArrivals
+from edgetune.serving.requests import LineArrivals
 from edgetune.stages.interleave.backend import (
     ENGINES,
     FinishedMinibatch,

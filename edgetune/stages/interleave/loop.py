@@ -17,8 +17,7 @@ from typing import Any
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import RunRow
 from edgetune.serving.clock import earliest_ns
-from edgetune.serving.requests import Outcome
-from edgetune.serving.sources import ArrivalSource, LineArrivals
+from edgetune.serving.requests import ArrivalSource, LineArrivals, Outcome
 from edgetune.stages.interleave.backend import (
     FinishedMinibatch,
     Inference,

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, overload
 
-from edgetune.serving.sources import ArrivalSource
+from edgetune.serving.requests import ArrivalSource
 from edgetune.stages.interleave.backend import Inference, Tenant, Training
 from edgetune.units import NS
 

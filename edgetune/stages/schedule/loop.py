@@ -13,8 +13,7 @@ from operator import attrgetter
 
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.serving.clock import UNSUPERVISED, Supervision, earliest_ns
-from edgetune.serving.requests import DecisionOverhead, Outcome
-from edgetune.serving.sources import ListedRequests
+from edgetune.serving.requests import DecisionOverhead, ListedRequests, Outcome
 from edgetune.stages.schedule.budget import check_budget
 from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
 from edgetune.stages.schedule.policies.policy import SchedulePolicy

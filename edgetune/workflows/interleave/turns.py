@@ -15,7 +15,7 @@ from edgetune.devices.device import Contention, ModelSource
 from edgetune.errors import InputError
 from edgetune.processes.families import without_collections
 from edgetune.serving.clock import EventClock
-from edgetune.serving.sources import ArrivalSource, LineArrivals
+from edgetune.serving.requests import ArrivalSource, LineArrivals
 from edgetune.stages.interleave.backend import Engine, Inference, Tenant
 from edgetune.stages.interleave.live import LiveMinibatchBackend
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop, SharingOverhead, Watcher

@@ -12,7 +12,7 @@ from edgetune.artifacts.profile import ProfileRow
 from edgetune.plotting.page import SectionWriter
 from edgetune.stages.profiling.comparison import FIGURES, verdict
 from edgetune.units import counted
-from edgetune.workflows.cells import rows_of, si_cell
+from edgetune.workflows.report.sections import rows_of, si_cell
 
 if TYPE_CHECKING:
     from edgetune.artifacts.trace import TraceRow

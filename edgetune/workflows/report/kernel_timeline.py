@@ -11,8 +11,8 @@ from edgetune.artifacts.yaml_document import plain
 from edgetune.plotting.page import SectionWriter
 from edgetune.stages.elastic.bound import NOTE, bounds_of, describe_bound
 from edgetune.stages.elastic.timeline import PolicyFigures, TaskFigures, summarise
-from edgetune.workflows.cells import cell, si_cell
 from edgetune.workflows.figures import draw_view
+from edgetune.workflows.report.sections import cell, si_cell
 
 if TYPE_CHECKING:
     from edgetune.artifacts.kernel_timeline import KernelTimeline

@@ -26,8 +26,8 @@ from edgetune.stages.search.driver import SearchResult, SearchSettings, run_sear
 from edgetune.stages.search.figures.front import front_figure, trace_figure
 from edgetune.stages.search.problem import objective_of
 from edgetune.units import format_bytes, format_si
-from edgetune.workflows.cells import cell, rows_of, si_cell
 from edgetune.workflows.report.comparison import column_name, settings_cells, write_common
+from edgetune.workflows.report.sections import cell, rows_of, si_cell
 from edgetune.workflows.search.problem_options import describe_gain, describe_plan
 from edgetune.workflows.search.strategy_choice import EXHAUSTIVE
 

@@ -20,9 +20,9 @@ from edgetune.plotting.page import SectionWriter
 from edgetune.stages.profiling.boards import BOARDS
 from edgetune.stages.profiling.disturbances import OTHERS
 from edgetune.units import format_bytes, format_duration, format_si
-from edgetune.workflows.cells import cell, own_figure, rows_of, si_cell
 from edgetune.workflows.figures import draw_view
 from edgetune.workflows.report.comparison import column_name, setting_cell, settings_cells, write_common
+from edgetune.workflows.report.sections import cell, own_figure, rows_of, si_cell
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import Profile, ProfileRow

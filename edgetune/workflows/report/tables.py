@@ -23,7 +23,7 @@ from edgetune.stages.roofline.balance import EnergyBalance, balance, sentences, 
 from edgetune.stages.roofline.clocks import correlations
 from edgetune.stages.roofline.figures.roofs import roof_figure
 from edgetune.units import format_bytes, format_duration, format_si
-from edgetune.workflows.cells import cell, rows_of, si_cell
+from edgetune.workflows.report.sections import cell, rows_of, si_cell
 
 if TYPE_CHECKING:
     from edgetune.artifacts.convergence import Convergence, ConvergenceRow

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from edgetune.plotting.gantt import names_of
 from edgetune.plotting.page import SectionWriter
 from edgetune.units import format_bytes, format_duration
-from edgetune.workflows.cells import cell, rows_of, si_cell
 from edgetune.workflows.figures import draw_view
+from edgetune.workflows.report.sections import cell, rows_of, si_cell
 
 if TYPE_CHECKING:
     from edgetune.artifacts.timeline import Timeline

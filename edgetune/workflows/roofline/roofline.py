@@ -19,9 +19,13 @@ from edgetune.stages.roofline.placement import NOTABLY, Placement, place
 from edgetune.workflows.device_option import read_peaks, warn_of_contention, warn_of_load
 from edgetune.workflows.output import Target
 from edgetune.workflows.reporting import Reporter, SimulationLabel, reporting_saved
-from edgetune.workflows.roofline.network import Placed, measured, measuring, precision_to_run, tabled
 from edgetune.workflows.roofline.option_values import (
+    Placed,
+    measured,
+    measuring,
     memory_known,
+    precision_to_run,
+    tabled,
     what_can_run,
     workload_of,
 )

@@ -21,14 +21,14 @@ from edgetune.stages.roofline.measure import LONGEST_RUN_S
 from edgetune.stages.roofline.placement import NOTABLY, Placement, TokenBound, time_bound, token_bound
 from edgetune.stages.roofline.tune import POINTS
 from edgetune.units import counted, format_si
-from edgetune.workflows.cells import cell, rows_of
+from edgetune.workflows.report.sections import cell, rows_of
 from edgetune.workflows.report.tables import roofline_section, types_of
 
 if TYPE_CHECKING:
     from edgetune.artifacts.layers import Layers
     from edgetune.artifacts.roofline import Roof
     from edgetune.stages.roofline.balance import Statements
-    from edgetune.workflows.roofline.network import Placed
+    from edgetune.workflows.roofline.option_values import Placed
     from edgetune.workflows.roofline.request import RooflineEstimate
 
 _HOST_BOUND = 10.0

@@ -21,8 +21,7 @@ from edgetune.units import format_si, parse_share
 from edgetune.workflows.device_option import read_peaks
 from edgetune.workflows.parse_options import choose_modes
 from edgetune.workflows.reporting import Reporter, SimulationLabel, reporting_saved
-from edgetune.workflows.roofline.network import measuring, measuring_in
-from edgetune.workflows.roofline.option_values import is_table, workload_of
+from edgetune.workflows.roofline.option_values import is_table, measuring, measuring_in, workload_of
 from edgetune.workflows.roofline.options import RooflineOptions
 from edgetune.workflows.roofline.peaks import measured_peaks, roofs_in
 

@@ -57,7 +57,7 @@ def open_candidates(
                 f"one network is searched for, not {len(opts.sources)}", "--background MODEL names the second"
             )
         if is_fleet(opts.device) and run_code:
-            from edgetune.workflows.fleet.search import fleet_candidates
+            from edgetune.workflows.fleet.profile import fleet_candidates
 
             return fleet_candidates(opts, _TASKS.get(opts.kind or "", opts.kind), note)
         return _network_candidates(opts, run_code=run_code, on_state=on_state)

@@ -20,10 +20,17 @@ from scipy.special import ndtr
 
 from edgetune.artifacts.profile import Point
 from edgetune.stages.search.model.board_laws import PowerModel, TimeModel
-from edgetune.stages.search.model.coordinates import Array, Coordinates, Rows, log_caps
+from edgetune.stages.search.model.coordinates import (
+    NO_RELATIVES,
+    Array,
+    Coordinates,
+    Relatives,
+    Rows,
+    log_caps,
+    relative_curves,
+)
 from edgetune.stages.search.model.fit import NOISES, Hypothesis, Law, Steps, mixed
 from edgetune.stages.search.model.hypotheses import KEPT_POINTS, Blend, any_slope, physics, related
-from edgetune.stages.search.model.relatives import NO_RELATIVES, Relatives, relative_curves
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategy import Hints, PointResult, Suggestion
 

@@ -35,10 +35,9 @@ import numpy as np
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.stages.search.model.beliefs import Belief, Beliefs, ColumnBeliefs, Halves, PointBeliefs
-from edgetune.stages.search.model.coordinates import Array, Coordinates, OpenPoints, Rows, log_caps
+from edgetune.stages.search.model.coordinates import Array, Coordinates, OpenPoints, Rows, log_caps, relative_curves
 from edgetune.stages.search.model.fit import mixed
 from edgetune.stages.search.model.gain import BestPair, PairGain, Pairs, pair_gain, worth
-from edgetune.stages.search.model.relatives import relative_curves
 from edgetune.stages.search.problem import EXPECTED_READINGS, Half, is_confirmed, judge, judge_pair, objective_of
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategy import NO_HINTS, DelegatingStrategy, Hints, PointResult, Suggestion
