@@ -36,9 +36,7 @@ from edgetune.artifacts.files import IN_MEMORY
 from edgetune.choices import closest
 from edgetune.cli.screen import Screen, report_moved
 from edgetune.errors import InputError
-from edgetune.stages.profiling.convergence.training import (
-    gradient_noise_scale as gradient_noise_scale,  # noqa: PLC0414  # given on
-)
+from edgetune.stages.profiling.convergence.training import gradient_noise_scale as gradient_noise_scale  # noqa: PLC0414  # given on
 from edgetune.workflows.device_option import is_fleet
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.options import Option, declared

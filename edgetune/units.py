@@ -16,8 +16,7 @@ _MOST = 1e100
 """No quantity is larger; products of some such are still finite."""
 
 _NUMBER = re.compile(
-    r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?(?:nan|inf(?:inity)?))\s*([^\d\s]\S*)?\s*$",
-    re.IGNORECASE,
+    r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?(?:nan|inf(?:inity)?))\s*([^\d\s]\S*)?\s*$", re.IGNORECASE
 )
 
 POWER: Mapping[str, float] = MappingProxyType({"W": 1.0, "mW": 1e-3, "kW": 1e3})

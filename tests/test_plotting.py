@@ -64,8 +64,7 @@ def test_other_formats_are_refused(name):
 
 
 @pytest.mark.parametrize(
-    ("values", "scale"),
-    [([1, 2, 9], "linear"), ([1, 50], "log"), ([0, 50], "linear"), ([], "linear")],
+    ("values", "scale"), [([1, 2, 9], "linear"), ([1, 50], "log"), ([0, 50], "linear"), ([], "linear")]
 )
 def test_an_axis_is_logarithmic_where_values_span_much(values, scale):
     axes = small().axes[0]

@@ -8,15 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.stats import (
-    StoppingRule,
-    design_effect,
-    find_warmup,
-    median,
-    median_interval,
-    percentile,
-    summarise,
-)
+from edgetune.stats import StoppingRule, design_effect, find_warmup, median, median_interval, percentile, summarise
 
 TIMES = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=200)
 

@@ -70,7 +70,7 @@ ENDINGS: Mapping[str, tuple[str, ...]] = {
 """Endings of each kind of file, the usual one first: of every kind of artifact, and of what else commands write."""
 
 REMOVED: Mapping[str, str] = {
-    "elastic_table": "edgetune schedule kernels shrink prints the pieces, and policies compute them before a run",
+    "elastic_table": "edgetune schedule kernels shrink prints the pieces, and policies compute them before a run"
 }
 """Kinds that earlier versions wrote, and what replaces them."""
 

@@ -105,9 +105,7 @@ def draw_kept(artifact: Artifact, target: str | None, screen: Screen, *, view: s
 
 
 def report_finished(
-    finished: FinishedRun[Any],
-    opts: InterleaveOptions | ScheduleOptions | ShareOptions,
-    terminal: Terminal,
+    finished: FinishedRun[Any], opts: InterleaveOptions | ScheduleOptions | ShareOptions, terminal: Terminal
 ) -> None:
     """Print or answer the figures of a run, draw it, and end with the run's exit code.
 

@@ -37,8 +37,7 @@ class ShowOptions:
         ),
     ] = None
     plot: Annotated[
-        str | None,
-        Option("Draw a figure instead: .svg, .png, .pdf; or a page, .html.", (), "Files", "FIGURE"),
+        str | None, Option("Draw a figure instead: .svg, .png, .pdf; or a page, .html.", (), "Files", "FIGURE")
     ] = None
     view: Annotated[
         str | None,

@@ -203,9 +203,7 @@ def _environment() -> Any:
     except ImportError:
         raise DeviceError("pages need Jinja2, which is not installed", "pip install 'edgetune[plot]'") from None
     return Environment(
-        autoescape=True,
-        trim_blocks=True,
-        finalize=lambda value: visible_lines(value) if type(value) is str else value,
+        autoescape=True, trim_blocks=True, finalize=lambda value: visible_lines(value) if type(value) is str else value
     )
 
 

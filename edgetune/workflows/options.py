@@ -124,8 +124,7 @@ Device = Annotated[
     ),
 ]  # fmt: skip
 Root = Annotated[
-    str | None,
-    Option("Folder with the board's sys and proc: a mount or a fake board.", ("--root",), "Where", "DIR"),
+    str | None, Option("Folder with the board's sys and proc: a mount or a fake board.", ("--root",), "Where", "DIR")
 ]
 Modes = Annotated[
     str | None,

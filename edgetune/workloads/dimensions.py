@@ -34,11 +34,7 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 def fix_dimensions(
-    model: onnx.ModelProto,
-    *,
-    batch_size: int,
-    dimensions: Mapping[str, int] = _NOTHING,
-    batch: Batch | None = None,
+    model: onnx.ModelProto, *, batch_size: int, dimensions: Mapping[str, int] = _NOTHING, batch: Batch | None = None
 ) -> onnx.ModelProto:
     """Return a copy of the model with fixed input shapes and every shape that can be inferred.
 

@@ -8,10 +8,7 @@ from typing import Any
 from edgetune.errors import DeviceError, InputError
 from edgetune.processes.user_folders import user_folder
 
-ENGINES: Mapping[str, str] = {
-    "ort": "edgetune.workloads.ort_session",
-    "tensorrt": "edgetune.workloads.tensorrt_engine",
-}
+ENGINES: Mapping[str, str] = {"ort": "edgetune.workloads.ort_session", "tensorrt": "edgetune.workloads.tensorrt_engine"}
 """Module of each engine, whose ``open_step`` runs a network; see ``steps``."""
 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")

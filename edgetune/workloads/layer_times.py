@@ -264,12 +264,7 @@ OPTIMISATIONS = ("disabled", "basic", "extended", "all")
 
 
 def measure(
-    workload: Workload,
-    task: Task,
-    batch_size: int,
-    options: RunOptions | None = None,
-    *,
-    how: LayerSampling,
+    workload: Workload, task: Task, batch_size: int, options: RunOptions | None = None, *, how: LayerSampling
 ) -> LayerTimes:
     """Run minibatches of a network under its runtime's profiler and return the times of its layers.
 

@@ -159,14 +159,7 @@ _HEAVY = ("numpy", "pyarrow", "pydantic", "yaml", "torch", "onnx", "onnxruntime"
 
 @pytest.mark.parametrize(
     "module",
-    [
-        "artifacts.io",
-        "artifacts.kinds",
-        "devices.device",
-        "devices.modes",
-        "devices.mode_grids",
-        "devices.recorded",
-    ],
+    ["artifacts.io", "artifacts.kinds", "devices.device", "devices.modes", "devices.mode_grids", "devices.recorded"],
 )
 def test_importing_it_imports_nothing_heavy(module: str) -> None:
     code = f"import sys, edgetune.{module}; print([name for name in {_HEAVY} if name in sys.modules])"

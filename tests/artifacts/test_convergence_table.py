@@ -5,13 +5,7 @@ import statistics
 import pytest
 
 from edgetune.artifacts import io
-from edgetune.artifacts.convergence import (
-    KIND,
-    VERSION,
-    Convergence,
-    ConvergenceRow,
-    epochs_of,
-)
+from edgetune.artifacts.convergence import KIND, VERSION, Convergence, ConvergenceRow, epochs_of
 from edgetune.artifacts.header import Header
 from edgetune.errors import InputError
 

@@ -137,8 +137,7 @@ def test_a_mode_by_name_is_a_knob(knob: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("knob", "first", "second"),
-    [("freq_ghz", "0.9", "1.3"), ("profile", "eco", "fast"), ("threads", "2", "4")],
+    ("knob", "first", "second"), [("freq_ghz", "0.9", "1.3"), ("profile", "eco", "fast"), ("threads", "2", "4")]
 )
 def test_rows_that_only_an_unknown_setting_tells_apart_never_become_one(knob: str, first: str, second: str) -> None:
     text = NAMED.replace("{knob}", "{knob},gpu_mhz").replace("{0},", "{0},900,").replace("{1},", "{1},900,")

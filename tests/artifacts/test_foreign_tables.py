@@ -79,13 +79,7 @@ def test_a_twins_table_stays_simulated_after_a_detour_through_csv() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "cell"),
-    [
-        ("minibatch_ms", "50"),
-        ("latency_ms", "50"),
-        ("time_us", "50000"),
-        ("time (\u00b5s)", "50000"),
-    ],
+    ("found", "cell"), [("minibatch_ms", "50"), ("latency_ms", "50"), ("time_us", "50000"), ("time (\u00b5s)", "50000")]
 )
 def test_a_time_in_another_unit_is_converted_and_reported(found: str, cell: str) -> None:
     profile = _read((_HEADER + _LINE).replace("minibatch_s", found).replace("0.05", cell))

@@ -106,10 +106,7 @@ MEDIANS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
 training gives RND50 14.8 % beside ALS and 8.5 % beside GMD, the latter is taken: the former is ResNet's."""
 
 SOLVED: Mapping[str, Mapping[str, Mapping[str, float]]] = {
-    "infer": {
-        "all": {"als": 96.0, "gmd": 85.0, "rnd150": 95.0},
-        "resnet": {"rnd250": 97.4, "nn250": 88.4},
-    },
+    "infer": {"all": {"als": 96.0, "gmd": 85.0, "rnd150": 95.0}, "resnet": {"rnd250": 97.4, "nn250": 88.4}},
     "train+infer": {"all": {"als": 95.0, "gmd": 93.0}},
 }
 """Solved problems in per cent, as "more than" (gmd, als), or about."""

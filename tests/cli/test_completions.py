@@ -28,11 +28,7 @@ CASES = {
     "edgetune profile model.onnx --dry": {"--dry-run"},
     "edgetune schedule kernels run tasks.yaml --dev": {"--device"},
 }
-OTHERS = {
-    "edgetune prfile nothing": set(),
-    "edgetune --version": {"--version"},
-    "edgetune --version pro": {"profile"},
-}
+OTHERS = {"edgetune prfile nothing": set(), "edgetune --version": {"--version"}, "edgetune --version pro": {"profile"}}
 
 
 FIRST_TAB = "[[ $funcstack[1] == _edgetune ]] && _edgetune_completion  # the first TAB, which loads this file\n"

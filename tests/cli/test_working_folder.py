@@ -109,10 +109,7 @@ def folder(tmp_path):
 
 def test_no_command_runs_or_reads_what_lies_in_its_working_folder(folder):
     first, *others = COMMANDS
-    for command in (
-        python_command("edgetune", *first.split()),
-        [sys.executable, "-c", ONE_PROCESS, *others],
-    ):
+    for command in (python_command("edgetune", *first.split()), [sys.executable, "-c", ONE_PROCESS, *others]):
         ended = subprocess.run(command, cwd=folder, capture_output=True, check=False)
         assert ended.returncode == 0, ended.stderr.decode()
         assert b"matplotlibrc" not in ended.stderr

@@ -108,10 +108,7 @@ class StrategyContract:
     def search(self, points: list[Point], *, seed: int = 0, max_points: int | None = None) -> SearchResult:
         """Return the result of a search of the formula landscape."""
         return run_search(
-            self.problem,
-            points,
-            measure_formula,
-            SearchSettings(self.strategy, seed=seed, max_points=max_points),
+            self.problem, points, measure_formula, SearchSettings(self.strategy, seed=seed, max_points=max_points)
         )
 
     def test_is_in_the_table_under_its_name(self) -> None:

@@ -116,11 +116,7 @@ def _no_device(kind: str) -> object:
 
 @pytest.mark.parametrize(
     ("available", "opened"),
-    [
-        ({}, "jetson"),
-        ({"jetson": False}, "nvidia"),
-        ({"jetson": False, "nvidia": False}, "host"),
-    ],
+    [({}, "jetson"), ({"jetson": False}, "nvidia"), ({"jetson": False, "nvidia": False}, "host")],
 )
 def test_auto_takes_the_first_real_accelerator_else_the_host(
     monkeypatch: pytest.MonkeyPatch, available: dict[str, bool], opened: str

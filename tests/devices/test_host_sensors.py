@@ -7,13 +7,7 @@ import errno
 
 import pytest
 
-from edgetune.devices.host import (
-    Counter,
-    RaplMeter,
-    open_rapl,
-    open_thermometer,
-    open_throttle_events,
-)
+from edgetune.devices.host import Counter, RaplMeter, open_rapl, open_thermometer, open_throttle_events
 from edgetune.testing.fake_files import KernelFiles
 from edgetune.testing.fake_jetson import FakeClock
 from fakes.sysfs import add_rapl

@@ -85,10 +85,7 @@ KERNELS = {
     DELAY_KERNEL: FakeCudaKernel((8,), lambda grid, arguments: int(struct.unpack("<Q", arguments[0])[0])),
 }
 ASKED = Resources(registers_per_thread=32)
-FORMS = {
-    "double_it": {None: ASKED, 1: ASKED, 2: ASKED},
-    "add_one": {None: ASKED, 1: ASKED},
-}
+FORMS = {"double_it": {None: ASKED, 1: ASKED, 2: ASKED}, "add_one": {None: ASKED, 1: ASKED}}
 BUILD = Build(fake_image(*KERNELS), FORMS)
 VALUES = {"x": np.arange(SIZE, dtype=np.int32)}
 

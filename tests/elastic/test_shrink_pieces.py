@@ -10,15 +10,7 @@ from hypothesis import strategies as st
 from edgetune.stages.elastic.gpu import Call, Gpu, Logical, Resources
 from edgetune.stages.elastic.kernel import PER_THREAD
 from edgetune.stages.elastic.pieces import PieceShape
-from edgetune.stages.elastic.shrink import (
-    LAUNCHES,
-    balance_score,
-    block_threads,
-    flaw_of,
-    kept_pieces,
-    shrink,
-    slices,
-)
+from edgetune.stages.elastic.shrink import LAUNCHES, balance_score, block_threads, flaw_of, kept_pieces, shrink, slices
 
 EIGHT = Gpu("eight", 8, "7.2", 2048, 32, 1024, 65536, 98304, 98304, 1.4e12, 137e9, 5e-6, "made up")
 SIXTEEN = Gpu("sixteen", 16, "8.7", 1536, 16, 1024, 65536, 167936, 166912, 5.3e12, 205e9, 5e-6, "made up")

@@ -66,11 +66,7 @@ ACCOUNT = [NOBODY.pw_uid] * 3 + [NOBODY.pw_gid] * 3
 
 @pytest.mark.parametrize(
     ("environment", "through"),
-    [
-        (SUDO, "sudo"),
-        ({"PKEXEC_UID": str(NOBODY.pw_uid)}, "pkexec"),
-        ({"DOAS_USER": "nobody"}, "doas"),
-    ],
+    [(SUDO, "sudo"), ({"PKEXEC_UID": str(NOBODY.pw_uid)}, "pkexec"), ({"DOAS_USER": "nobody"}, "doas")],
 )
 def test_the_process_becomes_the_caller_whoever_gave_root(forked, environment, through):
     groups = sorted(set(os.getgrouplist("nobody", NOBODY.pw_gid)))

@@ -20,12 +20,7 @@ from edgetune.errors import InputError
 from edgetune.stages.profiling.journal import open_journal
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.sweep import sweep
-from edgetune.stages.profiling.sweep_journal import (
-    SweepJournalEntry,
-    entries_in_journal,
-    identify,
-    stopped_sweep,
-)
+from edgetune.stages.profiling.sweep_journal import SweepJournalEntry, entries_in_journal, identify, stopped_sweep
 from edgetune.testing.fake_board import make_board
 from edgetune.workflows.device_option import open_named
 from edgetune.workloads.resolve import resolve

@@ -21,11 +21,7 @@ from edgetune.cli.plot import draw, drawing_of
 from edgetune.errors import InputError
 from edgetune.plotting.labels import LabelLayout
 from edgetune.stages.roofline.balance import balance, work_time
-from edgetune.stages.roofline.figures.figure_data import (
-    balance_points,
-    energy_curve,
-    time_curve,
-)
+from edgetune.stages.roofline.figures.figure_data import balance_points, energy_curve, time_curve
 from edgetune.stages.roofline.figures.points import PlacedNetwork, layer_points, network_point, series_of
 from edgetune.stages.roofline.figures.roofs import roof_figure
 from edgetune.stages.roofline.layers import join

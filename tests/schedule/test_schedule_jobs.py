@@ -112,9 +112,7 @@ def test_a_job_waits_for_all_requests_of_those_it_is_after() -> None:
 
 
 @pytest.mark.parametrize("arrivals", ["batch", "periodic:1ms"])
-def test_a_count_that_is_a_slip_of_the_pen_is_refused_before_it_fills_memory(
-    arrivals: str,
-) -> None:
+def test_a_count_that_is_a_slip_of_the_pen_is_refused_before_it_fills_memory(arrivals: str) -> None:
     with limits.limited(requests=1000):
         assert len(made(Job("j", ("a",), arrivals, count=1000))) == 1000
         with pytest.raises(InputError, match=r"job j has 1e\+30 requests, more than the limit requests"):

@@ -19,11 +19,7 @@ from edgetune.errors import DeviceError, InfeasibleError
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.evaluation.answering import perturbed
 from edgetune.stages.search.history import half_of
-from edgetune.stages.search.model.gain import (
-    NOTHING_YET,
-    chances_under,
-    front_gain,
-)
+from edgetune.stages.search.model.gain import NOTHING_YET, chances_under, front_gain
 from edgetune.stages.search.problem import judge, judge_pair
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategies import roofline

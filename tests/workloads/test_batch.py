@@ -55,9 +55,7 @@ def attention_of_time_first() -> onnx.ModelProto:
 def audio() -> onnx.ModelProto:
     nodes = [node("Unsqueeze", "x axes", "u"), node("Conv", "u w", "c", strides=[160], name="frames")]
     return model(
-        [*nodes, node("Relu", "c", "y")],
-        {"x": (16000,)},
-        values={"axes": np.array([0, 1]), "w": made((8, 1, 400))},
+        [*nodes, node("Relu", "c", "y")], {"x": (16000,)}, values={"axes": np.array([0, 1]), "w": made((8, 1, 400))}
     )
 
 
@@ -322,11 +320,7 @@ def test_functions_are_inlined() -> None:
 
 
 def classifier(batch: int, target: list[int], name: str = "flatten") -> onnx.ModelProto:
-    nodes = [
-        node("Conv", "x w", "c"),
-        node("Reshape", "c target", "f", name=name),
-        node("MatMul", "f v", "y"),
-    ]
+    nodes = [node("Conv", "x w", "c"), node("Reshape", "c target", "f", name=name), node("MatMul", "f v", "y")]
     return model(
         nodes, {"x": (batch, 3, 6, 6)}, {"w": (4, 3, 3, 3), "v": (64, 10)}, values={"target": np.array(target)}
     )

@@ -118,9 +118,7 @@ def test_recurrent_layers_read_recurrent_weights_every_step(
 ) -> None:
     t, n, i, h, d = 6, 2, 5, 7, directions
     proto = model(
-        [
-            node(op, "x w r b", "y", hidden_size=h, direction="bidirectional" if d == 2 else "forward"),
-        ],
+        [node(op, "x w r b", "y", hidden_size=h, direction="bidirectional" if d == 2 else "forward")],
         {"x": [t, "batch", i]},
         {"w": (d, gates * h, i), "r": (d, gates * h, h), "b": (d, 2 * gates * h)},
     )
@@ -157,9 +155,7 @@ def test_variadic_sum_and_mean() -> None:
 
 def test_batch_norm_takes_statistics_in_training_only() -> None:
     proto = model(
-        [node("BatchNormalization", "x s b m v", "y")],
-        {"x": ("batch", 4, 6, 6)},
-        {name: (4,) for name in "sbmv"},
+        [node("BatchNormalization", "x s b m v", "y")], {"x": ("batch", 4, 6, 6)}, {name: (4,) for name in "sbmv"}
     )
     elements = 2 * 4 * 36
     row = only_row(proto, 2)

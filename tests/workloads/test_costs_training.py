@@ -58,11 +58,7 @@ def test_the_optimiser_passes_five_times_over_each_weight() -> None:
 
 
 def test_a_product_of_two_activations_has_a_gradient_for_each() -> None:
-    nodes = [
-        node("MatMul", "x w", "q"),
-        node("MatMul", "x v", "k"),
-        node("MatMul", "q k", "y", name="scores"),
-    ]
+    nodes = [node("MatMul", "x w", "q"), node("MatMul", "x v", "k"), node("MatMul", "q k", "y", name="scores")]
     proto = model(nodes, {"x": ("batch", 6, 6)}, {"w": (6, 6), "v": (6, 6)})
     rows = [row for row in model_table(proto, "t", "train", 2).rows if row.name.startswith("scores/")]
     assert len(rows) == 2
@@ -89,10 +85,7 @@ def test_an_embedding_clears_and_fills_a_dense_gradient() -> None:
 
 
 def test_recurrent_layers_walk_back_for_inputs_and_weights() -> None:
-    nodes = [
-        node("MatMul", "x e", "p"),
-        node("LSTM", "p w r b", "y", hidden_size=7, name="lstm"),
-    ]
+    nodes = [node("MatMul", "x e", "p"), node("LSTM", "p w r b", "y", hidden_size=7, name="lstm")]
     weights = {"e": (5, 5), "w": (1, 28, 5), "r": (1, 28, 7), "b": (1, 56)}
     rows = {row.name: row for row in model_table(model(nodes, {"x": (6, "batch", 5)}, weights), "t", "train", 2).rows}
     gradients = [row for name, row in rows.items() if name.startswith("lstm/")]
@@ -155,10 +148,7 @@ def test_a_condition_made_of_shapes_is_a_constant() -> None:
 
 def test_branches_of_different_shapes_are_followed_when_the_condition_is_known() -> None:
     squeezed = graph([node("Squeeze", "x axes", "s")], {}, ["s"])
-    nodes = [
-        node("If", "flag", "c", then_branch=squeezed, else_branch=NOTHING),
-        node("Relu", "c", "y"),
-    ]
+    nodes = [node("If", "flag", "c", then_branch=squeezed, else_branch=NOTHING), node("Relu", "c", "y")]
     values = {"flag": np.array(True), "axes": [1]}
     table = model_table(model(nodes, {"x": ("batch", 1, 4)}, values=values), "t", "infer", 2)
     assert table.rows[-1].outputs == ("2x4",)

@@ -15,13 +15,7 @@ from edgetune.artifacts.ops import OpsTable
 from edgetune.errors import InputError
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.costs.formulas.attention import visible_pairs
-from edgetune.workloads.costs.generation import (
-    Lengths,
-    Pass,
-    decoder_conditions,
-    decoder_nodes,
-    open_lengths,
-)
+from edgetune.workloads.costs.generation import Lengths, Pass, decoder_conditions, decoder_nodes, open_lengths
 from edgetune.workloads.llm import decoder
 from edgetune.workloads.resolve import resolve
 

@@ -328,10 +328,7 @@ NEAREST = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "n
 
 @pytest.mark.parametrize(
     ("weights", "names"),
-    [
-        ({"s": np.array([1, 1, 2, 3], np.float32)}, ["x", "", "s"]),
-        ({"n": np.array([2, 3, 7, 4])}, ["x", "", "", "n"]),
-    ],
+    [({"s": np.array([1, 1, 2, 3], np.float32)}, ["x", "", "s"]), ({"n": np.array([2, 3, 7, 4])}, ["x", "", "", "n"])],
 )
 def test_resize(weights, names):
     compare("Resize", {"x": X}, weights, names=names, **NEAREST)

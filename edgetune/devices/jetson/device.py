@@ -210,10 +210,7 @@ def no_jetson(root: Path) -> DeviceError:
 
 
 def _conditions(
-    facts: dict[str, Any],
-    power: PowerSensor | Absent,
-    choices: JetsonOptions,
-    made_up: str | None,
+    facts: dict[str, Any], power: PowerSensor | Absent, choices: JetsonOptions, made_up: str | None
 ) -> dict[str, Any]:
     """Return the conditions of a result on this board: its own, and how it was opened."""
     known = any(cap is not None for cap in (facts["caps"] or {}).values())

@@ -168,10 +168,7 @@ def parse_configuration(text: str, source: str = "nvpmodel.conf") -> NvpmodelCon
             raise draft.left_out[0]
         last.refuse("the file ends without any POWER_MODEL")
     return NvpmodelConfiguration(
-        params=draft.params,
-        models=tuple(draft.models),
-        default=_default(draft),
-        notes=tuple(draft.notes),
+        params=draft.params, models=tuple(draft.models), default=_default(draft), notes=tuple(draft.notes)
     )
 
 

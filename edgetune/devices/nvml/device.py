@@ -28,12 +28,7 @@ POWER_COVERS = "the GPU and its associated circuitry, e.g. memory; not the host"
 
 
 def open_nvml_device(
-    index: int,
-    library: Any = None,
-    *,
-    may_set: bool | None = None,
-    root: Path = Path("/"),
-    clock: Clock | None = None,
+    index: int, library: Any = None, *, may_set: bool | None = None, root: Path = Path("/"), clock: Clock | None = None
 ) -> Device:
     """Open a GPU as a device.
 

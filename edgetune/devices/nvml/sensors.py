@@ -118,10 +118,7 @@ class GpuTelemetry:
                 "memory": gpu.maybe("nvmlDeviceGetClockInfo", nvml.MEMORY_CLOCK),
             },
             "power_w": {name: None if mw is None else mw / 1e3 for name, mw in power_mw.items()},
-            "temperature_c": {
-                "gpu": _now(lambda: _core_c(gpu)),
-                "memory": _now(lambda: gpu.field(MEMORY_TEMPERATURE)),
-            },
+            "temperature_c": {"gpu": _now(lambda: _core_c(gpu)), "memory": _now(lambda: gpu.field(MEMORY_TEMPERATURE))},
             "load_percent": {"gpu": getattr(load, "gpu", None), "memory bus": getattr(load, "memory", None)},
             "memory_bytes": {"used": getattr(memory, "used", None), "total": getattr(memory, "total", None)},
             **({} if mask is None else {"throttling_now": {"devices": ", ".join(active) or "none"}}),

@@ -19,13 +19,7 @@ from edgetune.artifacts.repeats import NOT_MEASURED, merged
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
 from edgetune.processes.user_folders import make_private, temporary_folder, user_folder
-from edgetune.stages.profiling.journal import (
-    JOURNAL_SUFFIX,
-    about,
-    journal_beside,
-    peek,
-    read_entry,
-)
+from edgetune.stages.profiling.journal import JOURNAL_SUFFIX, about, journal_beside, peek, read_entry
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.queue import Visit
 from edgetune.version import __version__

@@ -200,12 +200,7 @@ class SearchHistory:
         return found.judgement
 
     def _record(
-        self,
-        suggestion: Suggestion,
-        row: ProfileRow,
-        judgement: Judgement,
-        source: Source,
-        spent_s: Mapping[str, Any],
+        self, suggestion: Suggestion, row: ProfileRow, judgement: Judgement, source: Source, spent_s: Mapping[str, Any]
     ) -> None:
         point, (minibatch_s, power_w) = suggestion.point, figures_of(row)
         settings: dict[str, Any] = {name: getattr(point.mode, name) for name in SETTINGS}

@@ -87,9 +87,6 @@ class InterleaveOptions:
     output: Annotated[
         str | None, Option("File of the run. Default: run.parquet.", ("-o", "--output"), "Files", "FILE")
     ] = None
-    plot: Annotated[
-        str | None,
-        Option("Draw the run: svg, png, pdf or html.", group="Files", metavar="FILE"),
-    ] = None
+    plot: Annotated[str | None, Option("Draw the run: svg, png, pdf or html.", group="Files", metavar="FILE")] = None
     view: Annotated[str | None, Option("Figure to draw: latency or timeline.", group="Files", metavar="NAME")] = None
     force: options.Force = False

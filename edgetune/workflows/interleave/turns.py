@@ -25,12 +25,7 @@ from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinib
 from edgetune.stages.roofline.measure import idle_run
 from edgetune.stats import median, percentile
 from edgetune.units import NS, format_duration, format_si
-from edgetune.workflows.interleave.planning import (
-    InterleaveBackend,
-    InterleaveJob,
-    power_watcher,
-    replanner,
-)
+from edgetune.workflows.interleave.planning import InterleaveBackend, InterleaveJob, power_watcher, replanner
 from edgetune.workflows.interleave.points import apply_mode
 from edgetune.workflows.reporting import Stopping, noting_signals
 

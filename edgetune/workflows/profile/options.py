@@ -19,8 +19,7 @@ StepPattern = Annotated[
     Option("A step of COMMAND ends at each line that matches, e.g. 'iter (?P<value>[0-9.]+) ms'.", metavar="REGEX"),
 ]
 Steps = Annotated[
-    bool,
-    Option("COMMAND reports its steps by edgetune.step(), or is a script that trains with PyTorch.", ("--steps",)),
+    bool, Option("COMMAND reports its steps by edgetune.step(), or is a script that trains with PyTorch.", ("--steps",))
 ]
 
 
@@ -89,8 +88,7 @@ class MeasuringOptions(PointOptions):
 
     target_ci: TargetCi = "2%"
     minibatches: Annotated[
-        int | None,
-        Option("Time exactly N minibatches instead, e.g. 40.", metavar="N", least=1, most=1_000_000),
+        int | None, Option("Time exactly N minibatches instead, e.g. 40.", metavar="N", least=1, most=1_000_000)
     ] = None
     retries: Annotated[int, Option("Measure a throttled point again up to N times.", metavar="N", least=0)] = 2
     fan: Annotated[str | None, Option("max: a board's fan at full speed meanwhile, then as found.", metavar="max")] = (

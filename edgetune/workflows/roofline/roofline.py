@@ -30,18 +30,8 @@ from edgetune.workflows.roofline.option_values import (
     workload_of,
 )
 from edgetune.workflows.roofline.options import RooflineOptions
-from edgetune.workflows.roofline.peaks import (
-    choose_roof,
-    measured_peaks,
-    roofs_beside,
-)
-from edgetune.workflows.roofline.request import (
-    Request,
-    RooflineEstimate,
-    estimate,
-    network_tables,
-    request_of,
-)
+from edgetune.workflows.roofline.peaks import choose_roof, measured_peaks, roofs_beside
+from edgetune.workflows.roofline.request import Request, RooflineEstimate, estimate, network_tables, request_of
 from edgetune.workflows.roofline.tune import tune_network, tuning_modes
 
 

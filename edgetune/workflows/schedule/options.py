@@ -61,8 +61,7 @@ class ScheduleOptions:
         str | None, Option("Draw the result: .svg, .png, .pdf or .html.", group="Files", metavar="FILE")
     ] = None
     view: Annotated[
-        str | None,
-        Option("Figure to draw: gantt, gantt:POLICY or gantt:POLICY@2s-5s.", group="Files", metavar="NAME"),
+        str | None, Option("Figure to draw: gantt, gantt:POLICY or gantt:POLICY@2s-5s.", group="Files", metavar="NAME")
     ] = None
     seed: Annotated[int | None, Option("Seed of random arrivals. Default: that of the file.", metavar="N", least=0)] = (
         None

@@ -143,11 +143,7 @@ class _Request:
         return Evaluation(Header.new(KIND, VERSION, inputs=inputs, conditions=conditions, warnings=found), tuple(runs))
 
 
-def evaluate(
-    opts: EvaluationOptions,
-    reporter: Reporter,
-    on_evaluation: OnEvaluation = lambda *_: None,
-) -> Evaluation:
+def evaluate(opts: EvaluationOptions, reporter: Reporter, on_evaluation: OnEvaluation = lambda *_: None) -> Evaluation:
     """Replay the problems and write the table; if interrupted, write the completed runs and raise.
 
     Args:
@@ -169,9 +165,7 @@ def evaluate(
     for data_warning in tables.data_warnings:
         reporter.warn(data_warning)
     conditions = EvaluationConditions(
-        opts.seeds,
-        parse_share(opts.noise, what="--noise"),
-        opts.jobs or len(os.sched_getaffinity(0)),
+        opts.seeds, parse_share(opts.noise, what="--noise"), opts.jobs or len(os.sched_getaffinity(0))
     )
     request = _Request(opts, family, tables, contenders, conditions)
     if family == "dynamic":

@@ -169,10 +169,7 @@ class EvaluationOptions:
     )
     family: Annotated[
         str | None,
-        _asked(
-            "train, infer, train+infer, infer+infer or dynamic. Default: the task of the tables.",
-            metavar="NAME",
-        ),
+        _asked("train, infer, train+infer, infer+infer or dynamic. Default: the task of the tables.", metavar="NAME"),
     ] = None
     grid: Annotated[
         str | None,

@@ -12,13 +12,7 @@ from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError
 from edgetune.plotting.page import require_drawing
 from edgetune.stages.profiling.disturbances import contention_warning
-from edgetune.stages.search.answer import (
-    MORE_POINTS,
-    NoPowerError,
-    NothingFeasibleError,
-    RankedPoint,
-    rank_points,
-)
+from edgetune.stages.search.answer import MORE_POINTS, NoPowerError, NothingFeasibleError, RankedPoint, rank_points
 from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
 from edgetune.stages.search.history import SearchHistory
 from edgetune.stages.search.problem import needs_power, validate
@@ -49,11 +43,7 @@ from edgetune.workflows.search.problem_options import (
     without_percentile,
 )
 from edgetune.workflows.search.relatives import read_relatives
-from edgetune.workflows.search.strategy_choice import (
-    DEFAULT,
-    SearchEstimate,
-    choose_strategy,
-)
+from edgetune.workflows.search.strategy_choice import DEFAULT, SearchEstimate, choose_strategy
 
 POWER_NOISE = 0.015
 """Relative standard deviation of a live power reading unless given: sensors of boards repeat to 1 to 2 %."""

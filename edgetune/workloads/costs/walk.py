@@ -58,11 +58,7 @@ class CostGraph:
 
 
 def read_graph(
-    model: onnx.ModelProto,
-    *,
-    precision: str | None = None,
-    training: bool = False,
-    observed: Observation = NOTHING,
+    model: onnx.ModelProto, *, precision: str | None = None, training: bool = False, observed: Observation = NOTHING
 ) -> CostGraph:
     """Return the operators and parameters of a model whose dimensions are fixed.
 

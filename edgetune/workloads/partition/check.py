@@ -136,8 +136,7 @@ def run_layers(prepared: Prepared, feed: Mapping[str, Any]) -> list[Any]:
             made = _session(prepared.folder / layer.graph, optimised=False).run(list(layer.outputs), fed)
         except Exception as error:  # its exception types share no base class but Exception
             raise InputError(
-                f"layer {layer.name} of {prepared.reference} does not run alone: {one_line(error)}",
-                _OTHERWISE,
+                f"layer {layer.name} of {prepared.reference} does not run alone: {one_line(error)}", _OTHERWISE
             ) from None
         values.update(zip(layer.outputs, made, strict=True))
     return [values[tensor.name] for tensor in prepared.outputs]

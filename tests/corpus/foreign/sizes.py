@@ -77,9 +77,7 @@ def repeated():
 
 
 def reshaped():
-    return network(
-        """net (float[1,24] x, int64[2] shape) => (float[a,b] y) { y = Reshape(x, shape) }""",
-    )
+    return network("""net (float[1,24] x, int64[2] shape) => (float[a,b] y) { y = Reshape(x, shape) }""")
 
 
 def noise_of_shape():

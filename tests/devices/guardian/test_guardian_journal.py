@@ -146,8 +146,7 @@ def test_changed_anywhere_it_is_an_error_or_says_the_same(journals):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "\0" * 400, "null", "[]", "{}", "[" * 100_000, '{"crc32": 0}', '{"snapshot": NaN}', "\ud7ff" * 9],
+    "text", ["", "\0" * 400, "null", "[]", "{}", "[" * 100_000, '{"crc32": 0}', '{"snapshot": NaN}', "\ud7ff" * 9]
 )
 def test_what_is_no_journal_is_one_clear_error(journals, text):
     journals.path("run").write_text(text)

@@ -175,8 +175,7 @@ CPU = "sys/devices/system/cpu"
 
 
 @pytest.mark.parametrize(
-    ("text", "numbers"),
-    [("0", (0,)), ("0-3", (0, 1, 2, 3)), ("0-2,5", (0, 1, 2, 5)), ("0 3 4", (0, 3, 4)), ("", ())],
+    ("text", "numbers"), [("0", (0,)), ("0-3", (0, 1, 2, 3)), ("0-2,5", (0, 1, 2, 5)), ("0 3 4", (0, 3, 4)), ("", ())]
 )
 def test_lists_of_cores_are_read_as_the_kernel_writes_them(text, numbers):
     assert parse_ranges(text) == numbers

@@ -7,16 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.twin import (
-    MODES_96,
-    ROOFS,
-    AnchorEvaluator,
-    check,
-    fit,
-    leave_one_out,
-    load_anchors,
-    tables,
-)
+from benchmarks.twin import MODES_96, ROOFS, AnchorEvaluator, check, fit, leave_one_out, load_anchors, tables
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.mode_grids import studied_grid
 from edgetune.devices.twin.constants import load_board

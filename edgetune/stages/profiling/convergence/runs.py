@@ -154,11 +154,7 @@ def _header(proxy: Proxy, rows: Sequence[ConvergenceRow], resumed: int) -> Heade
     workload, dataset = proxy.workload, proxy.dataset
     inputs = {
         "workload": {"name": workload.name, "reference": workload.reference, "sha256": workload.sha256},
-        "dataset": {
-            "name": dataset.name,
-            "reference": proxy.dataset_reference,
-            "sha256": dataset.sha256,
-        },
+        "dataset": {"name": dataset.name, "reference": proxy.dataset_reference, "sha256": dataset.sha256},
         "request": {"sha256": identity_sha256(proxy.identity)},
     }
     conditions = {

@@ -82,10 +82,7 @@ class EvaluationCase:
 
 
 def cases_of(
-    subjects: Sequence[ProfiledWorkload],
-    family: Family,
-    *,
-    grid: GridName | None = None,
+    subjects: Sequence[ProfiledWorkload], family: Family, *, grid: GridName | None = None
 ) -> list[EvaluationCase]:
     """Return the cases of a family that can be made of these tables.
 

@@ -214,10 +214,7 @@ def _near(rate: float, others: Sequence[float]) -> int:
 
 
 def window_cases(
-    subjects: Sequence[ProfiledWorkload],
-    rates: Sequence[float],
-    power_w: float,
-    latency_s: float,
+    subjects: Sequence[ProfiledWorkload], rates: Sequence[float], power_w: float, latency_s: float
 ) -> list[EvaluationCase]:
     """Return a case for each inference workload, whose problems are the windows.
 

@@ -11,14 +11,7 @@ from edgetune.artifacts.evaluation import EvaluationRun
 from edgetune.processes.worker_pool import worker_pool
 from edgetune.stages.search.evaluation.answering import Contender, StrategyAnswers, answer_each, answer_once
 from edgetune.stages.search.evaluation.cases import EvaluationCase
-from edgetune.stages.search.evaluation.problems import (
-    Array,
-    Best,
-    ProblemSet,
-    Rows,
-    excess_of,
-    judge_answers,
-)
+from edgetune.stages.search.evaluation.problems import Array, Best, ProblemSet, Rows, excess_of, judge_answers
 
 _LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 10, 400, 50
 """Fewest and most problems handed to a process at a time, and how many parts of a case there should be."""

@@ -9,15 +9,7 @@ interpolation.
 
 import math
 
-from edgetune.workloads.costs.node import (
-    UNMODELLED,
-    ZERO,
-    Cost,
-    OperatorNode,
-    UnknownShapeError,
-    streamed,
-    total_bytes,
-)
+from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, OperatorNode, UnknownShapeError, streamed, total_bytes
 
 LINEAR_SUPPORT = 2
 CUBIC_SUPPORT = 4
