@@ -8,8 +8,6 @@ message.
 The SHA-256 of a file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib
@@ -18,7 +16,6 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgetune.artifacts import output_file
 from edgetune.artifacts.output_file import OutputFile
@@ -26,9 +23,6 @@ from edgetune.choices import closest
 from edgetune.errors import FILE_HINTS, EdgetuneError, InputError
 from edgetune.limits import read_file, read_whole
 from edgetune.visible import visible
-
-if TYPE_CHECKING:
-    pass
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BYTE = re.compile(r"\\x([89a-f][0-9a-f])")

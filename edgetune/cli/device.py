@@ -1,10 +1,7 @@
 """``edgetune device``: which devices are here, what each can do; one mode set, put back, watched."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -19,7 +16,7 @@ from edgetune.cli.screen import (
     print_json_line,
     print_lines,
     table,
-)  # fmt: skip
+)
 from edgetune.workflows.device.options import (
     DeviceOptions,
     ExportOptions,
@@ -29,9 +26,6 @@ from edgetune.workflows.device.options import (
     ShowOptions,
     WatchOptions,
 )
-
-if TYPE_CHECKING:
-    from edgetune.devices.device import Device
 
 app = LazyApp(DefaultGroup)
 
@@ -57,19 +51,14 @@ def device(opts: DeviceOptions, terminal: AnswerTerminal) -> None:
 @command(app, short_help="What a device can do, and its knobs.")
 def show(opts: ShowOptions, terminal: AnswerTerminal) -> None:
     """Print what a device can do, its knobs with their values, and the modes it names."""
-    from edgetune.workflows.device_option import open_named
-
-    _report_device(open_named(opts.name, opts.root), terminal)
-
-
-def _report_device(opened: Device, terminal: AnswerTerminal) -> None:
-    """Print a device's capabilities, its knobs and its named modes."""
     from edgetune.artifacts.yaml_document import plain
     from edgetune.devices.capabilities import Absent
     from edgetune.devices.mode_grids import STUDIED_GRIDS, studied_grid
     from edgetune.workflows.device.doctor import capabilities
+    from edgetune.workflows.device_option import open_named
     from edgetune.workflows.report.sections import cell
 
+    opened = open_named(opts.name, opts.root)
     able = capabilities(opened)
     space = None if isinstance(opened.modes, Absent) else opened.modes.space
     if terminal.json:

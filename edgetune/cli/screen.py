@@ -1,7 +1,5 @@
 """Prints to the terminal: notes on standard error, tables, and answers on standard output."""
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

@@ -10,8 +10,6 @@ its tensors take, and gives it back with them. A whole network has one of two fo
     external   weights beside the graph, mapped; neither copied nor packed
 """
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from collections import Counter

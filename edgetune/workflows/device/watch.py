@@ -6,8 +6,6 @@ Names follow https://prometheus.io/docs/practices/naming: base SI units, shares 
 A reading is taken when it is asked for, so the server costs nothing in between.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator, Mapping

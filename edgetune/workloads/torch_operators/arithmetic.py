@@ -7,8 +7,6 @@ and one leading axis per direction. PyTorch's layer holds the weights instead of
 require contiguous weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

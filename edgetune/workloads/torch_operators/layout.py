@@ -3,8 +3,6 @@
 Operators that slide a window or resample an image: convolutions, poolings and resizing, in PyTorch.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What a roofline figure shows: roofs and their names, curves, balance points, networks, layers and axes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
