@@ -227,17 +227,12 @@ def _check(allowed_share: float, points: int) -> None:
         raise InputError(f"the number of modes to measure must be at least 1, not {points}", "e.g. 5")
 
 
-def _bound(allowed_share: float, noise: float) -> float:
-    """Return the multiple of the reference's time that a prediction may reach."""
-    return 1 + allowed_share - min(noise, allowed_share / 2)
-
-
 def _next(forecast: Forecast, tuning: _Tuning) -> Candidate | None:
     """Return the mode of largest expected saving; ``None`` where none is worth a measurement."""
     best, tried = tuning.best, tuning.tried
     to_beat_j = forecast.energy_j * (1 - (best.saving_share or 0.0 if best is not None else 0.0))
     savings_j = (to_beat_j - forecast.energies_j).clip(min=0.0)
-    bound = _bound(tuning.allowed_share, tuning.noise)
+    bound = 1 + tuning.allowed_share - min(tuning.noise, tuning.allowed_share / 2)
     gains = forecast.weights @ (savings_j * (forecast.ratios <= bound)) / forecast.energy_j
     gains[[forecast.column(mode) for mode in (forecast.reference, *(one.candidate.mode for one in tried))]] = 0.0
     too_slow = [one.candidate.mode for one in tried if one.verdict == "too slow"]
