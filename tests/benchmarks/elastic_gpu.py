@@ -45,8 +45,7 @@ from edgetune.stages.elastic.cuda.gpu_session import (
 )
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.gpu import GpuTask, KernelSequence
-from edgetune.stages.elastic.mdtb.networks import NETWORKS, network, values
-from edgetune.stages.elastic.mdtb.workloads import WORKLOADS, TaskPair, workload
+from edgetune.stages.elastic.mdtb.networks import NETWORKS, WORKLOADS, TaskPair, network, values, workload
 from edgetune.stages.elastic.policies import POLICIES, make_policy
 from edgetune.units import parse_time_s
 from edgetune.workflows.kernels.place import gpu_index

@@ -27,8 +27,7 @@ from edgetune.serving.clock import EventClock
 from edgetune.stages.elastic.bench import runner, simulated
 from edgetune.stages.elastic.gpu import Gpu, GpuTask, find_gpu
 from edgetune.stages.elastic.loop import ElasticLoop
-from edgetune.stages.elastic.mdtb.networks import compiled_for, network
-from edgetune.stages.elastic.mdtb.workloads import workload
+from edgetune.stages.elastic.mdtb.networks import compiled_for, network, workload
 from edgetune.stages.elastic.model import GpuTimingModel
 from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.policies.simple import Solo

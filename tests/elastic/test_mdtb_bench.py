@@ -9,7 +9,7 @@ import pytest
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.stages.elastic.bench import Ratio, RequestLatencies, answers_of, bench, mean_ratio, runner, simulated
 from edgetune.stages.elastic.gpu import GpuTask, KernelSequence, find_gpu
-from edgetune.stages.elastic.mdtb.workloads import TaskPair, workload
+from edgetune.stages.elastic.mdtb.networks import TaskPair, workload
 from edgetune.stages.elastic.policies.simple import SOLO, MultiStream
 from edgetune.stages.elastic.view import Outcome, RequestRecord
 

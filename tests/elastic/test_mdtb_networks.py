@@ -18,11 +18,13 @@ from edgetune.stages.elastic.mdtb.networks import (
     ARCHITECTURE,
     KERNELS,
     NETWORKS,
+    PUBLISHED,
+    WORKLOADS,
     compiled_for,
     network,
     stored_resources,
+    workload,
 )
-from edgetune.stages.elastic.mdtb.workloads import PUBLISHED, WORKLOADS, workload
 
 WEIGHTS = {
     # torchvision's counts of parameters, which its documentation states: alexnet, squeezenet1_0, and resnet18 with one

@@ -28,7 +28,7 @@ from edgetune.serving.requests import Outcome
 from edgetune.stages.elastic.bound import LatencyBound
 from edgetune.stages.elastic.gpu import Gpu, GpuTask
 from edgetune.stages.elastic.loop import ElasticLoop
-from edgetune.stages.elastic.mdtb.workloads import PublishedFigure, TaskPair, published
+from edgetune.stages.elastic.mdtb.networks import PublishedFigure, TaskPair, published
 from edgetune.stages.elastic.model import GpuTimingModel
 from edgetune.stages.elastic.policies.simple import SOLO, Solo
 from edgetune.stages.elastic.simulated import SimulatedGpu

@@ -14,8 +14,7 @@ from edgetune.stages.elastic import bench as benchmark
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, RequestLatencies, WorkloadBenchmark, runner
 from edgetune.stages.elastic.bound import BOUNDED, NOTE, admitted, describe_bound, latency_bound
 from edgetune.stages.elastic.gpu import GpuTask, find_gpu
-from edgetune.stages.elastic.mdtb.networks import compiled_for
-from edgetune.stages.elastic.mdtb.workloads import SOURCE, WORKLOADS, TaskPair, workload
+from edgetune.stages.elastic.mdtb.networks import SOURCE, WORKLOADS, TaskPair, compiled_for, workload
 from edgetune.stages.elastic.policies import POLICIES, make_policy
 from edgetune.stages.elastic.policies.elastic import Persistent
 from edgetune.stages.elastic.policies.simple import SOLO
