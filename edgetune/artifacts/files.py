@@ -8,6 +8,8 @@ message.
 The SHA-256 of a file.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import hashlib
