@@ -35,6 +35,7 @@ def test_every_published_median_has_a_strategy_and_a_workload_of_the_study():
         assert all(contender.partition(":")[0] in STRATEGIES for contender in strategies.values())
 
 
+@pytest.mark.slow
 def test_two_networks_of_the_study_are_within_the_bands(tmp_path):
     paths = [benchmark.table(tmp_path, network, "train", "16") for network in benchmark.TABLES["train"][0][:2]]
     opts = argparse.Namespace(sample=1000, seeds=3, jobs=1)

@@ -103,6 +103,7 @@ def own_network():
     return words
 
 
+@pytest.mark.slow
 def test_a_board_that_the_scheduler_cannot_reach_is_told_to_give_an_address(tmp_path):
     words = own_network()
     with LocalFleet(tmp_path, tls=True) as fleet:

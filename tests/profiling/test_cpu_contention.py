@@ -115,6 +115,7 @@ def quarter(request):
         group.rmdir()
 
 
+@pytest.mark.slow
 def test_a_command_under_a_quota_takes_what_an_independent_loop_takes(quarter):
     ended = subprocess.run(
         [sys.executable, "-c", IN_GROUP, str(quarter)], stdout=subprocess.PIPE, text=True, check=True
