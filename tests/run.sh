@@ -81,5 +81,5 @@ if [[ $slow ]]; then
     echo "== pytest of the command line, with the opposite of each variable that could decide"
     env PYTHONUNBUFFERED=1 PYTHONUTF8=0 LANG=C LC_ALL=C COLUMNS=40 TERM=dumb NO_COLOR=1 python -m pytest -n 3 -m "not slow and not browser" tests/cli
 fi
-echo "== pytest"  # four processes on two cores, for tests wait now and then
-python -m pytest -n 4 "${marks[@]}" "$@"
+echo "== pytest"  # three processes on two cores, for tests wait now and then
+python -m pytest -n 3 "${marks[@]}" "$@"

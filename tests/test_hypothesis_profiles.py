@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 DRAWS = """
@@ -42,6 +43,7 @@ def test_this_run_uses_the_profile() -> None:
     assert (fresh.derandomize, fresh.deadline) == (False, None)
 
 
+@pytest.mark.slow
 def test_default_examples_repeat_and_fresh_ones_are_drawn_again_by_the_printed_seed(tmp_path: Path) -> None:
     shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
     (tmp_path / "test_draws.py").write_text(DRAWS)

@@ -83,6 +83,7 @@ def test_invalid_training_requests_are_refused(edgetune, more):
     assert_two_lines(ended, 2)
 
 
+@pytest.mark.slow
 def test_interrupted_it_ends_its_children_and_resumes(tmp_path):
     command = [
         sys.executable,

@@ -196,6 +196,7 @@ def test_a_network_without_a_deadline_infers_the_samples_that_are_always_there(t
     assert {row.status for row in of(loop, "request")} == {"ok"}
 
 
+@pytest.mark.slow
 def test_training_at_another_batch_size_goes_on_where_it_was(tmp_path, staged):
     from edgetune.workloads.torch_module import trainer
 
