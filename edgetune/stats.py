@@ -17,6 +17,11 @@ _T_OF_BATCHES = 2.262157162798205  # 97.5th percentile of Student's distribution
 _EXACT_UP_TO = 1000  # above this many values the normal approximation of the binomial is exact to one rank
 
 
+def is_positive(value: float) -> bool:
+    """Return whether a number is finite and above zero."""
+    return math.isfinite(value) and value > 0
+
+
 def median(values: Sequence[float]) -> float:
     """Return the middle value, or the mean of the two middle ones.
 

@@ -16,7 +16,6 @@ A sweep extended by a batch size and ``edgetune merge`` use the same rule. No ro
 point, both rows stay, and readers take the newest measurement (``artifacts.repeats``).
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -26,7 +25,7 @@ from typing import Any, TypeAlias
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.profile import KIND, RAW_COLUMNS, VERSION, Point, Profile, ProfileRow
-from edgetune.stats import median, percentile
+from edgetune.stats import is_positive, median, percentile
 
 _NO_SPREAD_S = 1.5e-9
 """Clocks count whole nanoseconds: figures of a simulation without noise differ by one, s."""
@@ -52,17 +51,17 @@ def late_minibatch_s(row: ProfileRow) -> float | None:
 
 def _apart(figure_s: float | None, time_s: float | None) -> float | None:
     """Return a figure of the times, or ``minibatch_s`` where it is missing or the times do not spread, s."""
-    if time_s is None or figure_s is None or not _positive(figure_s) or abs(figure_s - time_s) < _NO_SPREAD_S:
+    if time_s is None or figure_s is None or not is_positive(figure_s) or abs(figure_s - time_s) < _NO_SPREAD_S:
         return time_s
     return float(figure_s)
 
 
 def energy_per_minibatch_j(row: ProfileRow) -> float | None:
     """Return the energy of one minibatch, J: as measured, else mean power times mean time, else ``None``."""
-    if row.energy_j is not None and _positive(row.energy_j):
+    if row.energy_j is not None and is_positive(row.energy_j):
         return float(row.energy_j)
     time_s = mean_minibatch_s(row)
-    if row.power_w is None or time_s is None or not _positive(row.power_w * time_s):
+    if row.power_w is None or time_s is None or not is_positive(row.power_w * time_s):
         return None
     return float(row.power_w * time_s)
 
@@ -89,10 +88,6 @@ def requests_per_s(row: ProfileRow) -> float | None:
     """Return the samples or requests per second."""
     time_s = mean_minibatch_s(row)
     return row.batch_size / time_s if time_s else None
-
-
-def _positive(value: float) -> bool:
-    return math.isfinite(value) and value > 0
 
 
 SAME = 0.03

@@ -13,7 +13,7 @@ from typing import Any
 
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
-from edgetune.stats import StoppingRule, median, median_interval
+from edgetune.stats import StoppingRule, is_positive, median, median_interval
 from edgetune.units import format_duration, format_si
 from edgetune.workloads.engines import EngineOptions
 from edgetune.workloads.observed import Feed
@@ -115,16 +115,16 @@ class ProfileOptions:
                 "e.g. 40",
             ),
             "the most minibatches": (self.max_minibatches, self.max_minibatches >= 10, "10 or more"),
-            "the longest sampling time": (self.max_sampling_s, _positive(self.max_sampling_s), "seconds, e.g. 60"),
-            "the point timeout": (self.point_timeout_s, _positive(self.point_timeout_s), "seconds, e.g. 600"),
+            "the longest sampling time": (self.max_sampling_s, is_positive(self.max_sampling_s), "seconds, e.g. 60"),
+            "the point timeout": (self.point_timeout_s, is_positive(self.point_timeout_s), "seconds, e.g. 600"),
             "the number of retries": (self.retries, self.retries >= 0, "0 or more"),
             "the temperature to cool to": (
                 self.cool_to_c,
                 self.cool_to_c is None or math.isfinite(self.cool_to_c),
                 "degrees Celsius, e.g. 50",
             ),
-            "the longest time to cool": (self.cool_timeout_s, _positive(self.cool_timeout_s), "seconds, e.g. 300"),
-            "the soak": (self.soak_s, self.soak_s is None or _positive(self.soak_s), "seconds, e.g. 1800"),
+            "the longest time to cool": (self.cool_timeout_s, is_positive(self.cool_timeout_s), "seconds, e.g. 300"),
+            "the soak": (self.soak_s, self.soak_s is None or is_positive(self.soak_s), "seconds, e.g. 1800"),
             "the number of rounds": (self.interleave_repeats, self.interleave_repeats >= 1, "1 or more"),
         }
         for what, (value, good, example) in bounds.items():
@@ -139,10 +139,6 @@ class ProfileOptions:
     def plain(self) -> dict[str, Any]:
         """Return the options as plain data, for headers and hashes."""
         return {**asdict(self), "idle_gaps_s": list(self.idle_gaps_s)}
-
-
-def _positive(seconds: float) -> bool:
-    return math.isfinite(seconds) and seconds > 0
 
 
 _EVERY_S = 0.4

@@ -26,6 +26,7 @@ from edgetune.artifacts.profile import ProfileRow, Task
 from edgetune.artifacts.repeats import energy_per_minibatch_j, late_minibatch_s, mean_minibatch_s, tokens_per_j
 from edgetune.errors import InputError
 from edgetune.serving.requests import steps_per_batch
+from edgetune.stats import is_positive
 
 KINDS: tuple[str, ...] = ("train", "infer", "train+infer", "infer+infer", "accuracy")
 PAIRS: tuple[str, ...] = ("train+infer", "infer+infer")
@@ -92,7 +93,7 @@ def validate(problem: Problem) -> None:
     columns = [budget.field for budget in asked_budgets(problem)]
     for name in ("power_budget_w", "latency_budget_s", "arrival_rate_per_s", *columns):
         value = getattr(problem, name)
-        if value is not None and not (math.isfinite(value) and value > 0):
+        if value is not None and not is_positive(value):
             raise InputError(f"{name} must be a finite number above zero, not {value}", "e.g. 30W, 80ms, 60/s")
     if not 0 <= problem.margin < 1:
         raise InputError(f"the margin must be at least 0 and below 100 %, not {problem.margin}", "e.g. 5%")
@@ -143,7 +144,7 @@ def epochs_by_batch(problem: Problem) -> dict[int, float]:
             "measure them with edgetune profile --convergence, then give --convergence FILE; or give --noise-scale",
         )
     for size, value in epochs.items():
-        if not (math.isfinite(value) and value > 0):
+        if not is_positive(value):
             raise InputError(f"the epochs at batch size {size} are {value}", "they must be above zero")
     return epochs
 
@@ -177,9 +178,9 @@ def peak_latency_s(problem: Problem, batch_size: int, minibatch_s: float) -> flo
 def figures_of(row: ProfileRow) -> tuple[float | None, float | None]:
     """Return the mean time, s, and power, W, of a row; ``None`` for a missing figure."""
     time_s = mean_minibatch_s(row)
-    if row.status != "ok" or time_s is None or not _positive(time_s):
+    if row.status != "ok" or time_s is None or not is_positive(time_s):
         return None, None
-    return float(time_s), float(row.power_w) if row.power_w is not None and _positive(row.power_w) else None
+    return float(time_s), float(row.power_w) if row.power_w is not None and is_positive(row.power_w) else None
 
 
 def late_of(row: ProfileRow) -> float | None:
@@ -197,7 +198,7 @@ def judge(problem: Problem, row: ProfileRow) -> Judgement:
     time_s, late_s = mean_minibatch_s(row), late_of(row)
     if row.status != "ok":
         return Judgement(None, None, unknown=row.reason or f"the measurement {row.status}")
-    if time_s is None or not _positive(time_s):
+    if time_s is None or not is_positive(time_s):
         return Judgement(None, None, unknown=f"minibatch_s is {row.minibatch_s}")
     power_w = figures_of(row)[1]
     columns, missing = _column_figures(problem, row)
@@ -255,10 +256,6 @@ def _accuracy_objective(problem: Problem, batch_size: int, time_s: float, energy
         return None
     total_j = energy_j / batch_size * epochs
     return -float(total_j) if objective == "energy" else -float(total_j * total_s)
-
-
-def _positive(value: float) -> bool:
-    return math.isfinite(value) and value > 0
 
 
 _A_WHOLE = 1e-9

@@ -10,6 +10,7 @@ import onnx
 from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.stages.profiling.convergence.datasets import DatasetFacts
+from edgetune.stats import is_positive
 from edgetune.version import __version__
 from edgetune.workloads import zoo
 from edgetune.workloads.onnx_file import load_model
@@ -80,7 +81,7 @@ class TrainingOptions:
         if not 0 < self.target_accuracy <= 1:
             message = f"the target accuracy must be above 0 and at most 100 %, not {self.target_accuracy:g}"
             raise InputError(message, "e.g. --target-accuracy 90%")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+        if not is_positive(self.learning_rate):
             raise InputError(f"the learning rate must be above zero, not {self.learning_rate:g}", "e.g. 0.001")
 
     def learning_rate_at(self, batch_size: int) -> float:
