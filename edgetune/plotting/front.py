@@ -122,9 +122,7 @@ def box_grid(panels: int, rows: int) -> tuple[int, int, tuple[float, float]] | N
     return lines, columns, (3.2 + _PANEL_IN * columns, 0.6 + lines * height)
 
 
-def draw_boxes(
-    axes: Any, groups: Mapping[str, Sequence[float]], beside: Sequence[str] = (), *, none: str, extreme: str = "longest"
-) -> None:
+def draw_boxes(axes: Any, groups: Mapping[str, Sequence[float]], beside: Sequence[str] = (), *, none: str) -> None:
     """Draw a box for each group, the first on top.
 
     Args:
@@ -132,11 +130,10 @@ def draw_boxes(
         groups: Values by name; a group without values has a word in place of its box.
         beside: What to write at the right of each.
         none: That word.
-        extreme: What the largest value is called.
     """
     for row, (values, place) in enumerate(zip(groups.values(), range(len(groups))[::-1], strict=True)):
         if values:
-            _draw_box(axes, place, sorted(values), extreme)
+            _draw_box(axes, place, sorted(values))
         else:
             axes.text(0.02, place, none, transform=axes.get_yaxis_transform(), va="center", fontsize=7.0,
                       color=VERMILLION)  # fmt: skip
@@ -148,7 +145,7 @@ def draw_boxes(
     axes.grid(False, axis="y")
 
 
-def _draw_box(axes: Any, place: float, ordered: Sequence[float], extreme: str) -> None:
+def _draw_box(axes: Any, place: float, ordered: Sequence[float]) -> None:
     axes.bxp(
         [{name: percentile(ordered, percent) for name, percent in PERCENTS.items()}], positions=[place], widths=0.6,
         orientation="horizontal", showfliers=False, patch_artist=True, manage_ticks=False,
@@ -160,8 +157,7 @@ def _draw_box(axes: Any, place: float, ordered: Sequence[float], extreme: str) -
     axes.plot([], [], color=BLUE, label="1st to 99th\npercentile (whiskers)", linewidth=1.0)
     mean = sum(ordered) / len(ordered)
     axes.plot(mean, place, "D", color=VERMILLION, markersize=4, label="mean", zorder=4, linestyle="none")
-    label = "shortest and longest" if extreme == "longest" else f"best and {extreme}"
     axes.plot(
         [ordered[0], ordered[-1]], [place, place], "o", color=BLACK, fillstyle="none", markersize=4.5, zorder=4,
-        clip_on=False, label=label, linestyle="none",
+        clip_on=False, label="shortest and longest", linestyle="none",
     )  # fmt: skip

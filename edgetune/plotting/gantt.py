@@ -151,7 +151,6 @@ def thinned(bars: Sequence[Bar[Kind]], span: Span) -> list[Bar[Kind]]:
 def draw_bars(
     axes: Any, bars: Sequence[Bar[Kind]], factor: float, *, place: Callable[[Any], float],
     style: Callable[[Bar[Kind]], Mapping[str, Any]], height: float = 0.8,
-    words: Callable[[Bar[Kind]], str] | None = None,
 ) -> None:  # fmt: skip
     """Draw bars.
 
@@ -162,7 +161,6 @@ def draw_bars(
         place: Returns the place upwards of a lane.
         style: Returns colours, line width and hatch of a bar; the same fields for every bar.
         height: Of a bar; lanes are 1 apart.
-        words: Returns the description of a bar without a row.
     """
     if not bars:
         return
@@ -175,8 +173,6 @@ def draw_bars(
     for patch, bar in zip(drawn.patches, bars, strict=True):
         if bar.row is not None:
             patch.set_gid(f"point.{bar.row}")
-        elif words is not None:
-            name_rows(patch, [words(bar)])
 
 
 def lane_inches(lanes: int) -> float:
