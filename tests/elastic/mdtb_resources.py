@@ -1,17 +1,17 @@
-"""Writes what the networks' kernels need, as ptxas or nvJitLink says: python tests/elastic/mdtb_resources.py
+"""Writes what the networks' kernels need, as nvJitLink says: python tests/elastic/mdtb_resources.py
 
 Run it when a kernel, the forms or the compiler have changed. No GPU is needed.
 """
 
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+from cuda.bindings import nvjitlink
 
 import edgetune.stages.elastic.mdtb
 from edgetune.stages.elastic.front import forms_of, resources_of, transform
@@ -36,17 +36,8 @@ def table(kernels: Sequence[str] = KERNELS, architectures: Sequence[str] = ARCHI
         needs = {**{key: each for key, each in forms.items() if key}, 1: forms[None]}
         found.setdefault(arch, {})[kernel] = {str(each): asdict(needs[each]) for each in sorted(needs)}
         compiler = re.findall(r"Cuda compilation tools, release ([\d.]+)", done.source)[0]
-    return {"compiler": f"NVRTC {compiler}, {assembler()}", "architectures": found}
-
-
-def assembler() -> str:
-    """Return the name and version of what assembles PTX here."""
-    if shutil.which("ptxas") is not None:
-        said = subprocess.run(["ptxas", "--version"], capture_output=True, text=True, check=True).stdout
-        return f"ptxas {re.findall(r'release ([0-9.]+)', said)[0]}"
-    from cuda.bindings import nvjitlink
-
-    return "nvJitLink {}.{}".format(*nvjitlink.version())
+    assembler = "{}.{}".format(*nvjitlink.version())
+    return {"compiler": f"NVRTC {compiler}, nvJitLink {assembler}", "architectures": found}
 
 
 if __name__ == "__main__":

@@ -88,7 +88,13 @@ def test_headers_of_c_and_of_cuda_are_there_without_a_toolkit(monkeypatch: pytes
 
 
 def test_code_of_the_host_is_not_for_this_compiler() -> None:
-    for text in ("int main() { return 0; }", "__device__ void f() { cudaMalloc(nullptr, 4); }"):
+    of_the_host = (
+        "int main() { return 0; }",
+        "__device__ void f() { cudaMalloc(nullptr, 4); }",
+        "int count = 3;",
+        "CUdevice d;",
+    )
+    for text in of_the_host:
         with pytest.raises(InputError) as error:
             ptx_of(text, "sm_87", name="k.cu")
         assert "move host code to another file" in error.value.hint

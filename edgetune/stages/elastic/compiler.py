@@ -54,12 +54,12 @@ def toolkit_folder() -> str | None:
     return folder
 
 
-_REMEDY = "pip install 'edgetune[cuda]'"
+REMEDY = "pip install 'edgetune[cuda]'"
 ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+)?: (.+)$", re.MULTILINE)
 """File, line and words of an error of NVRTC or nvcc."""
 HOST_CODE = "NVRTC compiles kernels only: move host code to another file"
 """The hint of errors about code that is not for the GPU."""
-_HOST = re.compile(r'identifier "(cu[A-Z]|cuda[A-Z]|malloc|free|fopen)|"std" has no member|__host__')
+_HOST = re.compile(r'identifier "(cu[A-Z]|CU[a-z]|cuda[A-Z]|malloc|free|fopen)|"std" has no member|__host__|JIT mode')
 """Messages of NVRTC about code that is not for the GPU."""
 
 
@@ -117,9 +117,7 @@ def ptx_of(
         InputError: NVRTC does not compile the source, or does not know the architecture.
         DeviceError: NVRTC or cuda-bindings is missing.
     """
-    nvrtc = _loaded()
-    compiler = "NVRTC {}.{}".format(*_call(nvrtc.nvrtcVersion))
-    _check_arch(nvrtc, arch, compiler)
+    nvrtc, compiler = compiler_for(arch)
     words = options.words(arch)
     try:
         return _compiled(nvrtc, source, name, words, instances)
@@ -135,26 +133,28 @@ class _RefusedError(Exception):
     """NVRTC does not compile a source; the log says why."""
 
 
-def _loaded() -> Any:
-    """Return the module that speaks to NVRTC."""
+def compiler_for(arch: str) -> tuple[Any, str]:
+    """Return the module that speaks to NVRTC, and its name, for an architecture.
+
+    Raises:
+        InputError: NVRTC does not know the architecture.
+        DeviceError: NVRTC or cuda-bindings is missing.
+    """
     try:
         from cuda.bindings import nvrtc
     except ImportError:
-        raise DeviceError("compiling CUDA C needs cuda-bindings, which is not installed", _REMEDY) from None
+        raise DeviceError("compiling CUDA C needs cuda-bindings, which is not installed", REMEDY) from None
     try:
-        nvrtc.nvrtcVersion()
+        compiler = "NVRTC {}.{}".format(*_call(nvrtc.nvrtcVersion))
     except (RuntimeError, OSError):  # it looks for the library when it is first called
-        raise DeviceError("compiling CUDA C needs NVRTC, whose library is not found", _REMEDY) from None
-    return nvrtc
-
-
-def _check_arch(nvrtc: Any, arch: str, compiler: str) -> None:
+        raise DeviceError("compiling CUDA C needs NVRTC, whose library is not found", REMEDY) from None
     (known,) = _call(nvrtc.nvrtcGetSupportedArchs)
     if arch not in {f"sm_{each}" for each in known}:
         raise InputError(
             f"{compiler} does not compile for {arch}",
             f"it knows sm_{', '.join(map(str, known))}; for boards before Orin pip install 'edgetune[cuda12]' instead",
         )
+    return nvrtc, compiler
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:

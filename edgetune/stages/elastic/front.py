@@ -1,7 +1,7 @@
 """From CUDA C to PTX, which elastic forms are made of; what PTX needs on a GPU, and which drivers read it.
 
 x.cu  without host code: NVRTC, with it: nvcc  -->  x.ptx  _Z4vaddPfi is named vadd, scale<float, 16> scale_float_16
-x.ptx  ptxas -v, else nvJitLink  -->  vadd 16 registers, vadd__grid 18          neither needs a GPU
+x.ptx  nvJitLink                     -->  vadd 16 registers, vadd__grid 18          neither needs a GPU
 
 What each kernel needs, as ``ptxas -v`` reports it, and the names of kernels in their symbols.
 """
@@ -14,11 +14,12 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from edgetune.artifacts.output_file import scratch_folder
 from edgetune.errors import DeviceError, InputError
-from edgetune.stages.elastic.compiler import DEFAULTS, ERROR, HOST_CODE, CompileOptions, ptx_of
+from edgetune.stages.elastic.compiler import DEFAULTS, ERROR, HOST_CODE, REMEDY, CompileOptions, compiler_for, ptx_of
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.kernel import PERSISTENT, TransformResult
 from edgetune.stages.elastic.ptx.parse import is_ptx, parse
@@ -245,7 +246,7 @@ def check_version(text: str, cuda: str, name: str) -> None:
 
 
 def resources_of(text: str, arch: str, name: str) -> dict[str, Resources]:
-    """Return what the kernels of a PTX text need on a GPU, by symbol.
+    """Return what the kernels of a PTX text need on a GPU, by symbol, as nvJitLink assembles them.
 
     Args:
         text: PTX, elastic forms included.
@@ -253,62 +254,32 @@ def resources_of(text: str, arch: str, name: str) -> dict[str, Resources]:
         name: Of the file, for messages.
 
     Raises:
-        InputError: it does not assemble.
-        DeviceError: there is neither ptxas nor nvJitLink.
-    """
-    ptxas = shutil.which("ptxas")
-    nvcc = _nvcc() if ptxas is None else None
-    beside = None if nvcc is None else Path(nvcc).with_name("ptxas")
-    ptxas = str(beside) if beside is not None and beside.is_file() else ptxas
-    log, failed = _by_nvjitlink(text, arch) if ptxas is None else _by_ptxas(ptxas, text, arch)
-    found = resources_in(log)
-    if failed or not found:
-        first = next((line for line in log.splitlines() if "error" in line or "fatal" in line), log.strip()[:200])
-        raise InputError(f"{name} does not assemble for {arch}: {first}", "is it made for an older architecture?")
-    return found
-
-
-def _by_ptxas(ptxas: str, text: str, arch: str) -> tuple[str, bool]:
-    """Return the report of ptxas, and whether it failed."""
-    with scratch_folder() as folder:
-        (folder / "kernel.ptx").write_text(text, "utf-8", "surrogateescape")
-        done = subprocess.run(
-            [ptxas, "-v", f"-arch={arch}", "-o", "kernel.cubin", "kernel.ptx"], cwd=folder, capture_output=True,
-            text=True, errors="surrogateescape", check=False,
-        )  # fmt: skip
-    return done.stderr + done.stdout, done.returncode != 0
-
-
-def _by_nvjitlink(text: str, arch: str) -> tuple[str, bool]:
-    """Return the report of nvJitLink, which holds ptxas, and whether it failed.
-
-    Raises:
-        DeviceError: it is missing.
+        InputError: it does not assemble, or the compiler does not know the architecture.
+        DeviceError: NVRTC or nvJitLink is missing.
     """
     try:
         from cuda.bindings import nvjitlink
 
         nvjitlink.version()
     except (ImportError, RuntimeError, OSError):  # it looks for the library when it is first called
-        message = "the registers of PTX kernels are found by ptxas or nvJitLink, and neither is there"
-        raise DeviceError(
-            message, "pip install nvidia-nvjitlink, or put ptxas of the CUDA toolkit on the path"
-        ) from None
-    words = [f"-arch={arch}", "-verbose"]
-    linker, failed = nvjitlink.create(len(words), words), False
+        message = "the registers of PTX kernels are found by nvJitLink, which is not installed"
+        raise DeviceError(message, REMEDY) from None
+    compiler_for(arch)  # nvJitLink ends the process where it does not know an architecture
+    words, data = [f"-arch={arch}", "-verbose"], text.encode("utf-8", "surrogateescape")
+    linker = nvjitlink.create(len(words), words)
     try:
-        data = text.encode("utf-8", "surrogateescape")
-        try:
+        with suppress(nvjitlink.nvJitLinkError):  # the log says why, and has no report of a kernel
             nvjitlink.add_data(linker, nvjitlink.InputType.PTX, data, len(data), "kernel.ptx")
             nvjitlink.complete(linker)
-        except nvjitlink.nvJitLinkError:
-            failed = True
-        logs = []
-        for kind in ("info", "error"):
-            buffer = bytearray(getattr(nvjitlink, f"get_{kind}_log_size")(linker))
+        logs = {kind: bytearray(getattr(nvjitlink, f"get_{kind}_log_size")(linker)) for kind in ("info", "error")}
+        for kind, buffer in logs.items():
             if buffer:
                 getattr(nvjitlink, f"get_{kind}_log")(linker, buffer)
-            logs.append(bytes(buffer).rstrip(b"\0").decode(errors="surrogateescape"))
-        return "\n".join(logs), failed
     finally:
         nvjitlink.destroy(linker)
+    report, failure = (bytes(each).rstrip(b"\0").decode(errors="surrogateescape") for each in logs.values())
+    found = resources_in(report)
+    if failure or not found:
+        first = next((line for line in failure.splitlines() if "error" in line or "fatal" in line), failure[:200])
+        raise InputError(f"{name} does not assemble for {arch}: {first}", "is it made for an older architecture?")
+    return found

@@ -42,7 +42,7 @@ def shrink(opts: ShrinkOptions, reporter: Reporter) -> KeptPieces:
     Raises:
         InputError: the source cannot be read or compiled, has no such kernel, or the kernel is refused; the launch does
             not fit the GPU; or an option cannot be used.
-        DeviceError: NVRTC is missing, or ptxas and nvJitLink are.
+        DeviceError: NVRTC or nvJitLink is missing.
         InfeasibleError: nothing is kept.
     """
     gpu = find_gpu(opts.gpu)
