@@ -87,19 +87,6 @@ def test_headers_of_c_and_of_cuda_are_there_without_a_toolkit(monkeypatch: pytes
     assert kernels(included + LIMITS) == ["k"]
 
 
-def test_code_of_the_host_is_not_for_this_compiler() -> None:
-    of_the_host = (
-        "int main() { return 0; }",
-        "__device__ void f() { cudaMalloc(nullptr, 4); }",
-        "int count = 3;",
-        "CUdevice d;",
-    )
-    for text in of_the_host:
-        with pytest.raises(InputError) as error:
-            ptx_of(text, "sm_87", name="k.cu")
-        assert "move host code to another file" in error.value.hint
-
-
 def test_an_error_is_at_the_users_own_line() -> None:
     text = 'extern "C" __global__ void k(int *a)\n{\n    *a = missing;\n}\n'
     with pytest.raises(InputError, match=r'^k\.cu, line 3: identifier "missing" is undefined$') as error:

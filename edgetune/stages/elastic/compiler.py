@@ -8,7 +8,6 @@ for the types of every CUDA platform (int 32 bits, long 64, IEEE 754 float and d
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -57,10 +56,6 @@ def toolkit_folder() -> str | None:
 REMEDY = "pip install 'edgetune[cuda]'"
 ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+)?: (.+)$", re.MULTILINE)
 """File, line and words of an error of NVRTC or nvcc."""
-HOST_CODE = "NVRTC compiles kernels only: move host code to another file"
-"""The hint of errors about code that is not for the GPU."""
-_HOST = re.compile(r'identifier "(cu[A-Z]|CU[a-z]|cuda[A-Z]|malloc|free|fopen)|"std" has no member|__host__|JIT mode')
-"""Messages of NVRTC about code that is not for the GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +113,22 @@ def ptx_of(
         DeviceError: NVRTC or cuda-bindings is missing.
     """
     nvrtc, compiler = compiler_for(arch)
-    words = options.words(arch)
+    words = [word.encode() for word in options.words(arch)]
+    texts, names = [text.encode() for text in STAND_INS.values()], [each.encode() for each in STAND_INS]
+    data = source.encode(errors="surrogateescape")
+    (program,) = _call(nvrtc.nvrtcCreateProgram, data, os.fsencode(name), len(names), texts, names)
     try:
-        return _compiled(nvrtc, source, name, words, instances)
-    except _RefusedError as refused:
-        if "cooperative_groups" in source and toolkit_folder() is not None:
-            words.remove(f"--include-path={_LIBRARY}")  # it may need what only the toolkit's header has
-            with suppress(_RefusedError):
-                return _compiled(nvrtc, source, name, words, instances)
-        raise _refusal(str(refused), name, f"{compiler} for {arch}") from None
-
-
-class _RefusedError(Exception):
-    """NVRTC does not compile a source; the log says why."""
+        for each in instances:
+            _call(nvrtc.nvrtcAddNameExpression, program, each.encode())
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(words), words)
+        if int(status):
+            log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+            raise _refusal(log.rstrip(b"\0 \n").decode(errors="surrogateescape"), name, f"{compiler} for {arch}")
+        text = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0 \n").decode(errors="replace")
+        symbols = {each: _call(nvrtc.nvrtcGetLoweredName, program, each.encode())[0].decode() for each in instances}
+        return f"{text}\n", symbols
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
 
 
 def compiler_for(arch: str) -> tuple[Any, str]:
@@ -169,31 +167,6 @@ def _call(function: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
     return tuple(answers)
 
 
-def _compiled(
-    nvrtc: Any, source: str, name: str, words: Sequence[str], instances: Sequence[str]
-) -> tuple[str, dict[str, str]]:
-    """Return PTX, and the symbols of instances.
-
-    Raises:
-        _RefusedError: the source does not compile.
-    """
-    texts, names = [text.encode() for text in STAND_INS.values()], [each.encode() for each in STAND_INS]
-    data = source.encode(errors="surrogateescape")
-    (program,) = _call(nvrtc.nvrtcCreateProgram, data, os.fsencode(name), len(names), texts, names)
-    try:
-        for each in instances:
-            _call(nvrtc.nvrtcAddNameExpression, program, each.encode())
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(words), [word.encode() for word in words])
-        if int(status):
-            log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
-            raise _RefusedError(log.rstrip(b"\0 \n").decode(errors="surrogateescape"))
-        text = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0 \n").decode(errors="replace")
-        symbols = {each: _call(nvrtc.nvrtcGetLoweredName, program, each.encode())[0].decode() for each in instances}
-        return f"{text}\n", symbols
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
-
-
 def _read(size_of: Callable[..., Any], read: Callable[..., Any], program: Any) -> bytes:
     """Return one of the texts of a program; NVRTC fills a buffer of the size that it names.
 
@@ -216,8 +189,6 @@ def _refusal(log: str, name: str, compiler: str) -> InputError:
     message = f"{file}, line {line}: {what}"
     if "open source file" in what:
         return InputError(message, "NVRTC has few headers of its own: name the header's folder with --include DIR")
-    if _HOST.search(what):
-        return InputError(message, HOST_CODE)
     different = {(file, line) for file, line, _ in errors}  # the forms of a kernel repeat its errors
     more = f", the first of {len(different)} lines with errors" if len(different) > 1 else ""
     return InputError(message, f"by {compiler}{more}")

@@ -1,7 +1,7 @@
 """From CUDA C to PTX, which elastic forms are made of; what PTX needs on a GPU, and which drivers read it.
 
-x.cu  without host code: NVRTC, with it: nvcc  -->  x.ptx  _Z4vaddPfi is named vadd, scale<float, 16> scale_float_16
-x.ptx  nvJitLink                     -->  vadd 16 registers, vadd__grid 18          neither needs a GPU
+x.cu   NVRTC, or nvcc  -->  x.ptx  _Z4vaddPfi is named vadd, scale<float, 16> scale_float_16
+x.ptx  nvJitLink       -->  vadd 16 registers, vadd__grid 18          neither needs a GPU
 
 What each kernel needs, as ``ptxas -v`` reports it, and the names of kernels in their symbols.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from edgetune.artifacts.output_file import scratch_folder
 from edgetune.errors import DeviceError, InputError
-from edgetune.stages.elastic.compiler import DEFAULTS, ERROR, HOST_CODE, REMEDY, CompileOptions, compiler_for, ptx_of
+from edgetune.stages.elastic.compiler import DEFAULTS, ERROR, REMEDY, CompileOptions, compiler_for, ptx_of
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.kernel import PERSISTENT, TransformResult
 from edgetune.stages.elastic.ptx.parse import is_ptx, parse
@@ -115,7 +115,7 @@ def transform(
         persistent: Whether each kernel gets a persistent form too.
 
     Raises:
-        InputError: it does not compile, has host code and there is no nvcc, or has no kernel.
+        InputError: it does not compile, or has no kernel.
         DeviceError: NVRTC is missing.
     """
     if is_ptx(name, source):
@@ -137,19 +137,18 @@ def compiled(
         instances: Of template kernels, besides those that the file itself launches in comments.
 
     Raises:
-        InputError: it does not compile, or has host code and there is no nvcc.
+        InputError: it does not compile, where there is nvcc by that either.
         DeviceError: NVRTC is missing.
     """
+    compiler_for(arch)
     asked = tuple(dict.fromkeys((*instances, *_LAUNCHED.findall(source))))
     try:
         text, symbols = ptx_of(source, arch, name=name, options=options, instances=asked)
-    except InputError as error:
+    except InputError as error:  # it may have host code, or need headers of the toolkit
         nvcc = _nvcc()
-        if error.hint != HOST_CODE and (nvcc is None or "open source file" not in error.message):
-            raise
         if nvcc is None:
-            message = f"{error.message}: it has host code, which nvcc compiles, and there is none"
-            raise InputError(message, f"pip install {_WHEELS}, or install the CUDA toolkit; or {HOST_CODE}") from None
+            hint = f"{error.hint}; nvcc, which compiles host code too, is not there: pip install {_WHEELS}"
+            raise InputError(error.message, hint) from None
         taken = (
             f"\nnamespace {{ void *edgetune_instances[] = {{{', '.join(f'(void *)&{each}' for each in asked)}}}; }}\n"
         )
