@@ -15,6 +15,9 @@ from local memory, also through a generic address where a kernel has any.
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
 
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
 
@@ -103,6 +106,7 @@ class Divergence:
 
     Attributes:
         blocks: The basic blocks.
+        graph: Of their numbers.
         meets: Where all paths from each of them meet again: its immediate postdominator.
         levels: ``UNIFORM``, ``BY_WARP`` or ``VARYING`` of each register that is written.
         places: The same of each basic block: whether its threads come to it alike.
@@ -120,12 +124,13 @@ class Divergence:
         self._rows = rows
         self._local = {each.name for each in entry.variables if each.space == "local"}
         self.blocks = basic_blocks(entry)
+        self.graph = flow_graph(self.blocks)
         self.levels: dict[str, int] = {}
         self.places = [UNIFORM] * len(self.blocks)
         self._numbers = self._thread_numbers()
         self.meets = postdominators(*self._staying()) if leaving else postdominators(self.blocks)
         regions = {
-            block: reachable(self.blocks, each.next, without=self.meets[block])  # on paths to where all of them meet
+            block: reachable(self.graph, each.next, len(self.blocks), self.meets[block])  # to where all of them meet
             for block, each in enumerate(self.blocks)
             if len(each.next) > 1
         }
@@ -152,9 +157,7 @@ class Divergence:
         """Return the basic blocks without the branches that leave all barriers behind, and those with barriers."""
         barriers = {block for block, each in enumerate(self.blocks)
                     if any(map(waits_for_block, self._code[each.first : each.end]))}  # fmt: skip
-        ahead = set(barriers)
-        while more := {block for block, each in enumerate(self.blocks) if ahead.intersection(each.next)} - ahead:
-            ahead |= more
+        ahead = reachable(self.graph.reverse(copy=False), barriers)
         kept = [
             BasicBlock(each.first, each.end, tuple(one for one in each.next if one in ahead) or each.next)
             for each in self.blocks
@@ -226,17 +229,17 @@ class Divergence:
         return found | rows("%ntid.x", {"%tid.y", *planes}, "%tid.x")
 
 
-def reachable(blocks: list[BasicBlock], starts: Iterable[int], without: int | None = None) -> set[int]:
-    """Return the blocks that can be reached from some, themselves included, on paths that do not pass one."""
-    found: set[int] = set()
-    rest = [each for each in starts if each != without]
-    while rest:
-        here = rest.pop()
-        if here in found or here >= len(blocks):
-            continue
-        found.add(here)
-        rest += [each for each in blocks[here].next if each != without]
-    return found
+def flow_graph(blocks: list[BasicBlock]) -> nx.DiGraph:
+    """Return the numbers of basic blocks, and of the end, as a graph."""
+    made = nx.DiGraph((here, one) for here, each in enumerate(blocks) for one in each.next)
+    made.add_nodes_from(range(len(blocks) + 1))
+    return made
+
+
+def reachable(graph: nx.DiGraph, starts: Iterable[Any], *without: int | None) -> set[Any]:
+    """Return what can be reached in a graph from some of it, themselves included, on paths that do not pass others."""
+    kept = nx.restricted_view(graph, without, ())
+    return {one for layer in nx.bfs_layers(kept, [each for each in starts if each in kept]) for one in layer}
 
 
 def postdominators(blocks: list[BasicBlock], stops: Collection[int] = ()) -> list[int | None]:
@@ -246,55 +249,23 @@ def postdominators(blocks: list[BasicBlock], stops: Collection[int] = ()) -> lis
         blocks: The basic blocks.
         stops: Blocks in which paths end that come to them.
     """
-    end = len(blocks)
-    every = (1 << (end + 2)) - 1  # one more than there are, which no block has whose paths end
-    sets, behind = [every] * end + [1 << end], [every] * end
-    changed = True
-    while changed:
-        changed = False
-        for here in reversed(range(end)):
-            behind[here] = every
-            for each in blocks[here].next:
-                behind[here] &= sets[each]
-            met = (1 << end if here in stops else behind[here]) | 1 << here
-            if met != sets[here]:
-                sets[here], changed = met, True
-    found: list[int | None] = []
-    for behind_it in behind:
-        # Of those behind every path the nearest is the one that all others are behind.
-        strict = [each for each in range(end + 1) if behind_it >> each & 1 and behind_it != every]
-        found.append(next((one for one in strict if sets[one].bit_count() == len(strict)), None))
-    return found
+    end, back = len(blocks), nx.DiGraph()
+    back.add_node(end)
+    for here, each in enumerate(blocks):  # ~here is the place behind its last instruction
+        back.add_edge(end if here in stops else ~here, here)
+        back.add_edges_from((one, ~here) for one in each.next)
+    found = nx.immediate_dominators(back, end)
+    return [found.get(~here) for here in range(end)]
 
 
-def loops(blocks: list[BasicBlock]) -> Iterator[tuple[set[int], set[int]]]:
+def loops(graph: nx.DiGraph) -> Iterator[tuple[set[int], set[int]]]:
     """Yield the loops of a kernel, each with its entries; loops within a loop after it."""
-    rest = [set(range(len(blocks)))]
+    rest = [graph]
     while rest:
         inside = rest.pop()
-        reach = _reach(blocks, inside)
-        left = {here for here in inside if reach[here] >> here & 1}
-        while left:
-            here = min(left)
-            loop = {one for one in left if reach[here] >> one & 1 and reach[one] >> here & 1}
-            left -= loop
-            outside = (each for place, each in enumerate(blocks) if place not in loop)
-            heads = loop & {0, *(one for each in outside for one in each.next)}
-            yield loop, heads
-            rest.append(loop - (heads or {here}))
-
-
-def _reach(blocks: list[BasicBlock], inside: set[int]) -> dict[int, int]:
-    """Return the blocks that each can reach within some, as the bits of a number."""
-    reach = dict.fromkeys(inside, 0)
-    changed = True
-    while changed:
-        changed = False
-        for here in sorted(inside, reverse=True):
-            found = 0
-            for one in blocks[here].next:
-                if one in inside:
-                    found |= reach[one] | 1 << one
-            if found != reach[here]:
-                reach[here], changed = found, True
-    return reach
+        for loop in sorted(nx.strongly_connected_components(inside), key=min):
+            here = min(loop)
+            if len(loop) > 1 or inside.has_edge(here, here):
+                heads = nx.node_boundary(graph, graph.nodes - loop) | loop & {0}
+                yield loop, heads
+                rest.append(graph.subgraph(loop - (heads or {here})))
