@@ -22,7 +22,14 @@ returned. Source of the copies: Stawinoga and Field, Predictable thread coarseni
 import re
 from collections.abc import Callable, Iterator
 
-from edgetune.stages.elastic.ptx.control_flow import UNIFORM, BasicBlock, Divergence, reachable, results, waits_for_block
+from edgetune.stages.elastic.ptx.control_flow import (
+    UNIFORM,
+    BasicBlock,
+    Divergence,
+    reachable,
+    results,
+    waits_for_block,
+)
 from edgetune.stages.elastic.ptx.legality import CARRIED
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction, Module
 

@@ -26,7 +26,7 @@ from edgetune.stages.elastic.ptx.operands import Operands, Statements
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
 from edgetune.stages.elastic.ptx.tensor_cores import ALL, PRODUCTS
 
-NEXT, JUMP, END, BARRIER, WARP = range(5)
+NEXT, JUMP, BARRIER, WARP = range(4)
 """How a segment ends, or that it is one instruction at which threads of a block or lanes of a warp meet."""
 
 _HINT = "the check on the CPU has only the usual instructions: check on a GPU with --device nvidia:0"
@@ -36,10 +36,6 @@ _REASONS = {
 }
 """Why instructions are not run here, by their first words."""
 _FILE = "<ptx>"
-_MOST_SKIPPED = 24
-"""Instructions behind a branch that all threads run, instead of parting there."""
-_DEAR = frozenset({"div", "rem"})
-"""Instructions that are worth parting for."""
 
 
 class UnknownInstructionError(InputError):
@@ -51,9 +47,9 @@ class Segment:
     """Instructions that threads run one after the other, or one at which they meet.
 
     Args:
-        kind: ``NEXT``, ``JUMP``, ``END``, ``BARRIER`` or ``WARP``.
-        run: From threads and their registers to a predicate of those that jump or end; ``None`` for all of them.
-        target: The segment to which they jump.
+        kind: ``NEXT``, ``JUMP``, ``BARRIER`` or ``WARP``.
+        run: From threads and their registers to a predicate of those that jump; ``None`` for all of them.
+        target: The segment to which they jump; the number of segments stands for the end.
         line: Of the text.
         mask: Lanes of the warp for which an instruction waits, as bits, or the number of the register of these bits.
         computes: Whether it has statements.
@@ -140,10 +136,7 @@ def unknown_instruction(each: Instruction, name: str) -> UnknownInstructionError
 
 def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[int, int]]:
     """Return the segments of a kernel, and which of them begins at an instruction."""
-    code, jumps = entry.instructions, _jumps(entry, name)
-    kinds = [NEXT if _kind(each) == JUMP and number not in jumps else _kind(each) for number, each in enumerate(code)]
-    skips = _skips(code, kinds, jumps)
-    leaders = {0, *(target for number, target in jumps.items() if number not in skips)}
+    code, leaders = entry.instructions, {0, *entry.labels.values()}
     drafts, starts = list[_Draft](), dict[int, int]()
 
     def keep(kind: int, each: Instruction, **more: Any) -> None:
@@ -151,18 +144,15 @@ def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[i
         of.now = Statements()
 
     for number, each in enumerate(code):
-        of.leave(number)
         of.at = each
         try:
             if number in leaders:
                 if of.now.lines:
                     keep(NEXT, code[number - 1])
                 starts[number] = len(drafts)
-            kind, of.guard = kinds[number], None
+            kind, of.guard = _kind(each), None
             guard = None if each.guard is None else of.predicate("!" * each.guard[1] + each.guard[0])
-            if number in skips and guard is not None:
-                of.enter(number + 1, skips[number], guard)
-            elif kind in (BARRIER, WARP):
+            if kind in (BARRIER, WARP):
                 if guard is not None:
                     keep(JUMP, each, answer=of.let(f"~{guard}"), label=number + 1)
                 elif of.now.lines:
@@ -171,68 +161,25 @@ def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[i
                 of.perform(rule_of(each))
                 keep(kind, each, mask=mask)
                 leaders.add(number + 1)
-            elif kind in (JUMP, END):
-                keep(kind, each, answer=guard or "None", label=jumps[number] if kind == JUMP else -1)
+            elif kind == JUMP:
+                label = entry.labels[each.operands[0]] if each.op[0] == "bra" else len(code)
+                keep(kind, each, answer=guard or "None", label=label)
                 leaders.add(number + 1)
             else:
                 of.guard = guard
                 of.perform(rule_of(each))
         except (KeyError, IndexError, ValueError):
             raise unknown_instruction(each, name) from None
-    of.leave(len(code))
     if of.now.lines:
         keep(NEXT, code[-1])
     return drafts, starts
 
 
-def _jumps(entry: Entry, name: str) -> dict[int, int]:
-    """Return where branches go that do not go to the next instruction, by their numbers.
-
-    Raises:
-        UnknownInstructionError: a label is not there.
-    """
-    found = dict[int, int]()
-    for number, each in enumerate(entry.instructions):
-        if _kind(each) == JUMP and each.operands[0] not in entry.labels:
-            raise unknown_instruction(each, name)
-        if _kind(each) == JUMP and entry.labels[each.operands[0]] != number + 1:
-            found[number] = entry.labels[each.operands[0]]
-    return found
-
-
-def _skips(code: Sequence[Instruction], kinds: Sequence[int], jumps: Mapping[int, int]) -> dict[int, int]:
-    """Return where branches go that only skip a few instructions, by their numbers.
-
-    Threads do not part there: all run the instructions that some skip (see ``Region``), which takes less time. No other
-    branch leads to these, and none leads out of them.
-    """
-    into: dict[int, list[int]] = {}
-    for number, target in jumps.items():
-        into.setdefault(target, []).append(number)
-    found = {number: target for number, target in jumps.items()
-             if code[number].guard is not None and number < target <= number + _MOST_SKIPPED}  # fmt: skip
-
-    before = -1
-    while before != len(found):
-        before = len(found)
-        for number, target in [*found.items()]:
-            within = range(number + 1, target)
-            if not all(
-                found.get(each, target) <= target and (each in found or kinds[each] == NEXT)
-                and code[each].op[0] not in _DEAR and all(one in within for one in into.get(each, ()))
-                for each in within
-            ):  # fmt: skip
-                del found[number]
-    return found
-
-
 def _kind(each: Instruction) -> int:
     """Return how a segment ends with an instruction, if it does."""
     first = each.op[0]
-    if first == "bra":
+    if first in ("bra", "ret", "exit"):
         return JUMP
-    if first in ("ret", "exit"):
-        return END
     if first in ("bar", "barrier") and "warp" not in each.op:
         return BARRIER
     return WARP if first in MEETINGS else NEXT
@@ -246,7 +193,7 @@ def _live(drafts: Sequence[_Draft], starts: Mapping[int, int]) -> list[int]:
     kept = [~sum(1 << one for one in each.statements.written) for each in drafts]
     after = [
         [*([starts.get(each.label, end)] if each.kind == JUMP else []),
-         *([number + 1] if each.kind not in (JUMP, END) or each.answer != "None" else [])]
+         *([number + 1] if each.kind != JUMP or each.answer != "None" else [])]
         for number, each in enumerate(drafts)
     ]  # fmt: skip
     changed = True

@@ -66,7 +66,7 @@ def _cvta(each: Instruction) -> Rule:
 
 
 def _generic(space: str, sign: int, threads: Any, address: Array) -> list[Array]:
-    return [(address.astype(np.int64) + sign * threads.base(space)).astype(address.dtype)]
+    return [(address.astype(np.int64) + sign * threads.of(space)).astype(address.dtype)]
 
 
 def _ld(each: Instruction) -> Rule:
@@ -219,7 +219,7 @@ def _shfl(each: Instruction) -> Rule:
 
 
 def _shuffled(way: str, threads: Any, value: Array, by: Array, limit: Array) -> list[Array]:
-    lane = threads.lane
+    lane = threads.of("laneid").astype(np.int64)
     amount, limits = by.astype(np.int64) & 31, limit.astype(np.int64)
     segment, clamp = (limits >> 8) & 31, limits & 31
     last, first = (lane & segment) | (clamp & ~segment & 31), lane & segment

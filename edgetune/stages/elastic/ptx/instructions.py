@@ -16,8 +16,8 @@ from edgetune.stages.elastic.ptx.formats import DTYPES, FLOAT_KINDS, PAIRS, ROUN
 from edgetune.stages.elastic.ptx.operands import CARRY, Rule, parts
 from edgetune.stages.elastic.ptx.parse import Instruction
 
-_NOTHING = frozenset({"bra", "membar", "fence", "prefetch", "prefetchu", "nanosleep"})
-"""Words of instructions that compute nothing here; branches are those to the next instruction."""
+_NOTHING = frozenset({"membar", "fence", "prefetch", "prefetchu", "nanosleep"})
+"""Words of instructions that compute nothing here."""
 
 
 def rule_of(each: Instruction) -> Rule | None:

@@ -108,7 +108,6 @@ class Memory:
 
     Attributes:
         starts: Index of each copy.
-        bases: Index at which a state space begins: of each block for shared, of each thread for local memory.
         limit: Of shared and local memory, bytes.
         copies: Asynchronous copies under way: threads, where to, where from, bytes to read, bytes to write.
     """
@@ -140,7 +139,6 @@ class Memory:
         self._same = np.zeros(_PARAMETER_BYTES, bool)
         self._strides = {"shared": 0, "local": 0}
         self.limit = {"shared": 0, "local": 0}
-        self.bases: dict[str, Array] = {}
         self.copies: list[tuple[Array, Array, Array, Array, int]] = []
         self._see()
 
@@ -211,8 +209,12 @@ class Memory:
             found[at : at + len(value)] = value
         return np.frombuffer(bytes(found), np.uint8)
 
-    def window(self, blocks: int, threads: int) -> None:
-        """Make room for the shared memory of blocks and the local memory of threads; its contents are undefined."""
+    def window(self, blocks: int, threads: int) -> tuple[Array, Array]:
+        """Make room for the shared memory of blocks and the local memory of threads; its contents are undefined.
+
+        Returns:
+            The index at which that of each block begins, and that of each thread.
+        """
         self._strides = {space: -(-size // 16) * 16 + 16 for space, size in self.limit.items()}
         local = self._window + blocks * self._strides["shared"]
         total = -(-(local + threads * self._strides["local"]) // _ALIGNMENT) * _ALIGNMENT
@@ -222,10 +224,8 @@ class Memory:
         self._bytes[self._window :] = _UNWRITTEN
         self.copies = []
         self._local, self._total = local, total
-        self.bases = {
-            "shared": self._window + np.arange(blocks) * self._strides["shared"],
-            "local": local + np.arange(threads) * self._strides["local"],
-        }
+        shared = self._window + np.arange(blocks) * self._strides["shared"]
+        return shared, local + np.arange(threads) * self._strides["local"]
 
     def places(self, threads: Any, space: str, address: Array, size_bytes: int, what: str) -> Array:
         """Return the indices of an access, checked.
@@ -249,7 +249,7 @@ class Memory:
         if space in self.limit:
             if high > self.limit[space]:
                 raise StoppedError("crash", f"{what} outside of the {self.limit[space]} bytes of {space} memory")
-            return np.asarray(at + threads.base(space))
+            return np.asarray(at + threads.of(space))
         at, low = at.astype(np.int64, copy=False), int(np.minimum.reduce(unsigned))
         if space == "param":
             at, low, high = at + self._parameters, low + self._parameters, high + self._parameters
@@ -259,8 +259,8 @@ class Memory:
         if space == "param" and high - low == size_bytes and self._same[low - self._parameters :][:size_bytes].all():
             return np.asarray(at + self._first)
         if high > self._size:
-            return np.where(at < self._size, at + threads.base(""), at)
-        return np.asarray(at + threads.base(""))
+            return np.where(at < self._size, at + threads.of(""), at)
+        return np.asarray(at + threads.of(""))
 
     def _check(self, at: Array, size_bytes: int, message: str) -> None:
         """Check generic addresses one by one.
