@@ -52,7 +52,6 @@ class Segment:
         target: The segment to which they jump; the number of segments stands for the end.
         line: Of the text.
         mask: Lanes of the warp for which an instruction waits, as bits, or the number of the register of these bits.
-        computes: Whether it has statements.
     """
 
     kind: int
@@ -60,7 +59,6 @@ class Segment:
     target: int
     line: int
     mask: Any
-    computes: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +116,7 @@ def decoded(entry: Entry, placed: Layout, name: str) -> Code:
     source, lines = _source(of, drafts)
     exec(compile(source, _FILE, "exec"), of.names)
     segments = [
-        Segment(each.kind, of.names[f"s{number}"], starts.get(each.label, len(drafts)), each.each.line, each.mask,
-                bool(each.statements.lines))
+        Segment(each.kind, of.names[f"s{number}"], starts.get(each.label, len(drafts)), each.each.line, each.mask)
         for number, each in enumerate(drafts)
     ]  # fmt: skip
     numbers = [tuple(number for number in range(each.bit_length()) if each >> number & 1) for each in live]

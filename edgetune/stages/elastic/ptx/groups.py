@@ -138,8 +138,6 @@ class Blocks:
         self._ticks = 0
         self._alive = np.zeros(self.slots, bool)
         self._alive[self.slot] = True
-        self._alive_in_block = np.full(self._count, per_block)
-        self._alive_count = total
         self.control = ControlWords(self, units) if launch.rank is not None else None
         self._waiting: list[Group] = []
         self._news = self._tired = False
@@ -186,7 +184,7 @@ class Blocks:
             if self._waiting and self._wave(self._waiting) > self._wave(self._ready) and self._release():
                 continue
             if not self._ready:
-                if not self._alive_count:
+                if not self._alive.any():
                     return
                 raise StoppedError("deadlock", "threads wait for others that never come", self._line())
             turns += 1
@@ -299,12 +297,10 @@ class Blocks:
         self.memory.copy(group.threads)
         self._news = True
         self._alive[self.slot[group.threads]] = False
-        self._alive_in_block -= np.bincount(self.block[group.threads], minlength=self._count)
-        self._alive_count -= group.size
 
     def _meets(self, group: Group, segment: Segment) -> bool:
         """Run an instruction at which threads meet if all are there; return whether they were."""
-        if group.size < self._alive_count and (segment.kind == BARRIER or not self._complete(group, segment).all()):
+        if group.size < np.count_nonzero(self._alive) and (segment.kind == BARRIER or not self._complete(group, segment).all()):
             return False
         segment.run(group, group.registers)
         return True
@@ -337,14 +333,14 @@ class Blocks:
         """Let the blocks go on of which all threads have come to a barrier; ``places``: where they wait."""
         blocks = {at: [self.block[each.threads] for each in alike] for at, alike in places.items()}
         came = [np.bincount(np.concatenate(each), minlength=self._count) for each in blocks.values()]
-        free = (sum(came) == self._alive_in_block) & (self._alive_in_block > 0)
+        alive = self._alive.reshape(self._count, -1).sum(axis=1)
+        free = (sum(came) == alive) & (alive > 0)
         if (free & (sum(each > 0 for each in came) > 1)).any():
             line = self._code.segments[max(places)].line
             raise StoppedError("mismatched-barrier", "threads of a block wait at different barriers", line)
         for at, alike in places.items():
-            joins = self._code.segments[at].computes
-            for group in [self._joined(alike)] if joins else alike:
-                self._pass(group, free[self.block[group.threads]])
+            group = self._joined(alike)
+            self._pass(group, free[self.block[group.threads]])
 
     def _pass(self, group: Group, free: Array) -> None:
         """Let some threads of a group run the instruction at which they waited; the others wait on."""

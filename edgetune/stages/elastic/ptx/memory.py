@@ -136,7 +136,6 @@ class Memory:
         self.starts = np.arange(copies) * self._size
         self._window = copies * self._size
         self._begins, self._ends = [each for each, _ in spans], [each + len(contents) for each, contents in spans]
-        self._same = np.zeros(_PARAMETER_BYTES, bool)
         self._strides = {"shared": 0, "local": 0}
         self.limit = {"shared": 0, "local": 0}
         self.copies: list[tuple[Array, Array, Array, Array, int]] = []
@@ -177,12 +176,10 @@ class Memory:
             InputError: the arguments are not those that the kernel takes, or name a buffer that is not there; or no GPU
                 has so much shared memory.
         """
-        packed = np.stack([self._packed(entry, placed, launch) for launch in launches.values()])
-        self._same = (packed == packed[0]).all(axis=0)
-        for copy, each in zip(launches, packed, strict=True):
-            self._bytes[int(self.starts[copy]) + self._parameters :][: len(each)] = each
-        first, some = next(iter(launches.items()))
-        self._first = int(self.starts[first])
+        for copy, launch in launches.items():
+            packed = self._packed(entry, placed, launch)
+            self._bytes[int(self.starts[copy]) + self._parameters :][: len(packed)] = packed
+        some = next(iter(launches.values()))
         self.limit = {"shared": placed.shared_bytes + some.dynamic_shared_bytes, "local": placed.local_bytes}
         for space, size in self.limit.items():
             if size > _MOST_SHARED_BYTES:
@@ -256,8 +253,6 @@ class Memory:
         span = bisect_right(self._begins, low) - 1
         if span < 0 or high > self._ends[span]:
             self._check(at, size_bytes, f"{what} outside of all buffers")
-        if space == "param" and high - low == size_bytes and self._same[low - self._parameters :][:size_bytes].all():
-            return np.asarray(at + self._first)
         if high > self._size:
             return np.where(at < self._size, at + threads.of(""), at)
         return np.asarray(at + threads.of(""))
