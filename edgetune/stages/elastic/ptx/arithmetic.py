@@ -261,18 +261,9 @@ def funnel(low: Array, high: Array, by: Array, left: bool, wrap: bool) -> Array:
     return np.asarray((moved & np.uint64(0xFFFFFFFF)).astype(np.uint32))
 
 
-def dot_product(a: Array, b: Array, c: Array, *, dtypes: Sequence[Any], by: int, start: int) -> Array:
-    """Return c with the products of small integers added (``dp4a``; of half of the second operand in ``dp2a``).
-
-    Args:
-        a: Elements of all threads, 32 bits for each thread.
-        b: Likewise: four for each thread.
-        c: 32 bits.
-        dtypes: Of the elements of a and b.
-        by: Elements of a for each thread.
-        start: The first element of b.
-    """
-    left, right = a.view(dtypes[0]).reshape(-1, by), b.view(dtypes[1]).reshape(-1, 4)[:, start : start + by]
+def dot_product(a: Array, b: Array, c: Array, dtypes: Sequence[Any]) -> Array:
+    """Return c with the products of four small integers of each thread added (``dp4a``)."""
+    left, right = (each.view(dtype).reshape(-1, 4) for each, dtype in zip((a, b), dtypes, strict=True))
     products = left.astype(np.int64) * right.astype(np.int64)
     return np.asarray((c.astype(np.int64) + products.sum(axis=-1)).astype(c.dtype))
 

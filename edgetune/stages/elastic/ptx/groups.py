@@ -300,7 +300,9 @@ class Blocks:
 
     def _meets(self, group: Group, segment: Segment) -> bool:
         """Run an instruction at which threads meet if all are there; return whether they were."""
-        if group.size < np.count_nonzero(self._alive) and (segment.kind == BARRIER or not self._complete(group, segment).all()):
+        if group.size < np.count_nonzero(self._alive) and (
+            segment.kind == BARRIER or not self._complete(group, segment).all()
+        ):
             return False
         segment.run(group, group.registers)
         return True
@@ -338,7 +340,7 @@ class Blocks:
         if (free & (sum(each > 0 for each in came) > 1)).any():
             line = self._code.segments[max(places)].line
             raise StoppedError("mismatched-barrier", "threads of a block wait at different barriers", line)
-        for at, alike in places.items():
+        for alike in places.values():
             group = self._joined(alike)
             self._pass(group, free[self.block[group.threads]])
 

@@ -21,8 +21,6 @@ from edgetune.stages.elastic.ptx.thread_group import CLOCKS, SPECIAL
 Operation: TypeAlias = Callable[..., Any]
 
 _ADDRESS = re.compile(r"\[\s*([%\w$@.]+)\s*(?:\+\s*(-?\w+))?\s*\]")
-CARRY = "%cc"
-"""The carry flag of each thread, which extended-precision arithmetic writes and reads."""
 
 
 def parts(operand: str) -> list[str]:
@@ -94,9 +92,9 @@ class Operands:
 
     def __init__(self, entry: Entry, symbols: Mapping[str, int]) -> None:
         self._symbols = symbols
-        self._numbers = {name: number for number, name in enumerate([*entry.registers, CARRY])}
+        self._numbers = {name: number for number, name in enumerate(entry.registers)}
         declared = [DTYPES[kind].itemsize * (2 if kind in PAIRS else 1) if kind != "pred" else 0
-                    for kind in (*entry.registers.values(), "pred")]  # fmt: skip
+                    for kind in entry.registers.values()]  # fmt: skip
         self.types = [np.dtype(f"u{size_bytes}" if size_bytes else bool) for size_bytes in declared]
         self.names: dict[str, Any] = {"where": np.where, "guarded": guarded}
         self._count = 0
