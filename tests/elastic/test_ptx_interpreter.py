@@ -524,7 +524,6 @@ def test_arguments_and_blocks_are_those_of_the_kernel() -> None:
         (("other", 64, Pointer("m")), "no kernel 'other'"),
         (("k", 32, Pointer("m")), r"blocks of \(64, 1, 1\)"),
         (("k", 64), "takes 1 arguments"),
-        (("k", 64, Pointer("x")), "no buffer 'x'"),
         (("k", 64, Scalar(struct.pack("<i", 3))), "argument 0 has 4 bytes"),
     ):
         with pytest.raises(InputError, match=said):

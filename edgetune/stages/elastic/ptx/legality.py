@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from networkx import DiGraph
+from networkx import DiGraph, is_directed_acyclic_graph
 
 from edgetune.stages.elastic.kernel import Level, Refusal
 from edgetune.stages.elastic.ptx.control_flow import (
@@ -311,9 +311,9 @@ class _Loop:
             return False
         if self._retries(last.guard[0]):
             return True
-        names = self._behind(last.guard[0]) | {last.guard[0]}
+        names = self._behind(last.guard[0])
         made = [one for name in names for one in self._writes.get(name, ())]
-        counts = any(name in self._behind(name) for name in names)
+        counts = not is_directed_acyclic_graph(self._sources.subgraph(names))
         counts |= any(operand.startswith(_CLOCKS) for _, each in made for operand in each.operands)
         return counts and all(each not in self.polls and self._every_turn(block) for block, each in made)
 
@@ -329,8 +329,8 @@ class _Loop:
         return block in self._heads or not any(head in reachable(inside, inside[head], block) for head in self._heads)
 
     def _behind(self, name: str) -> set[str]:
-        """Return the names, written in the loop, that go into one: itself only if it goes into itself."""
-        return reachable(self._sources, self._sources[name]) if name in self._sources else set()
+        """Return the names, written in the loop, that go into one, and itself."""
+        return {name, *reachable(self._sources, [name])}
 
     def _retries(self, guard: str) -> bool:
         """Return whether the loop ends when a compare-and-swap finds what was read there before: some thread does."""
@@ -340,7 +340,6 @@ class _Loop:
         compared = set(made[0][1].operands[1:3])
         for each in self.polls:
             if "cas" in each.op and compared == {each.operands[0], each.operands[2]}:
-                names = self._behind(each.operands[2]) | {each.operands[2]}
-                seen = [one for name in names for _, one in self._writes.get(name, ())]
+                seen = [one for name in self._behind(each.operands[2]) for _, one in self._writes.get(name, ())]
                 return any(one is each or (one.op[0] == "ld" and one.operands[1] == each.operands[1]) for one in seen)
         return False

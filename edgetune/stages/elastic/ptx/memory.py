@@ -136,13 +136,6 @@ class Memory:
         self.starts = np.arange(copies) * self._size
         self._window = copies * self._size
         self._begins, self._ends = [each for each, _ in spans], [each + len(contents) for each, contents in spans]
-        self._strides = {"shared": 0, "local": 0}
-        self.limit = {"shared": 0, "local": 0}
-        self.copies: list[tuple[Array, Array, Array, Array, int]] = []
-        self._see()
-
-    def _see(self) -> None:
-        self._views = {each: self._bytes.view(f"u{each}") for each in (1, 2, 4, 8)}
 
     def contents(self, copy: int = 0) -> Mapping[str, Array]:
         """Return the buffers, and behind them the variables of the module that kernels write, as they are now."""
@@ -173,8 +166,7 @@ class Memory:
             launches: By the number of a copy.
 
         Raises:
-            InputError: the arguments are not those that the kernel takes, or name a buffer that is not there; or no GPU
-                has so much shared memory.
+            InputError: the arguments are not those that the kernel takes, or no GPU has so much shared memory.
         """
         for copy, launch in launches.items():
             packed = self._packed(entry, placed, launch)
@@ -193,9 +185,6 @@ class Memory:
         found = bytearray(_PARAMETER_BYTES)
         for place, (argument, parameter) in enumerate(zip(launch.arguments, entry.parameters, strict=True)):
             if isinstance(argument, Pointer):
-                if argument.buffer not in self.address:
-                    known = ", ".join(self.address)
-                    raise InputError(f"{entry.name}: no buffer {argument.buffer!r}", f"there are {known}")
                 value = self.address[argument.buffer].to_bytes(8, "little")
             else:
                 value = argument.value
@@ -217,9 +206,8 @@ class Memory:
         total = -(-(local + threads * self._strides["local"]) // _ALIGNMENT) * _ALIGNMENT
         if total > len(self._bytes):
             self._bytes = np.concatenate([self._bytes, np.empty(total - len(self._bytes), np.uint8)])
-            self._see()
         self._bytes[self._window :] = _UNWRITTEN
-        self.copies = []
+        self.copies: list[tuple[Array, Array, Array, Array, int]] = []
         self._local, self._total = local, total
         shared = self._window + np.arange(blocks) * self._strides["shared"]
         return shared, local + np.arange(threads) * self._strides["local"]
@@ -273,17 +261,17 @@ class Memory:
 
     def load(self, at: Array, size_bytes: int) -> Array:
         """Return the values at checked indices."""
-        return self._views[size_bytes].take(at >> _SHIFT[size_bytes])
+        return self._bytes.view(f"u{size_bytes}").take(at >> _SHIFT[size_bytes])
 
     def store(self, at: Array, value: Array) -> None:
         """Write values at checked indices; of several at one place the last remains."""
         size_bytes = value.dtype.itemsize
         bits = value.view(f"u{size_bytes}")
-        self._views[size_bytes][at >> _SHIFT[size_bytes]] = bits if len(at) > 1 else bits[-1:]
+        self._bytes.view(bits.dtype)[at >> _SHIFT[size_bytes]] = bits if len(at) > 1 else bits[-1:]
 
     def change(self, operation: np.ufunc, at: Array, value: Array) -> None:
         """Apply an operation to checked places, one after the other."""
-        operation.at(self._views[value.itemsize].view(value.dtype), at >> _SHIFT[value.itemsize], value)
+        operation.at(self._bytes.view(value.dtype), at >> _SHIFT[value.itemsize], value)
 
     def copy(self, of: Array) -> None:
         """Make the asynchronous copies of some threads."""

@@ -213,20 +213,15 @@ class Operands:
         reads = [self.address(one) if kind == "[]" else self.read(one, kind)
                  for operand, kind in zip(operands, rule.reads, strict=True)
                  for one in (parts(operand) if operand.startswith("{") else [operand])]  # fmt: skip
-        value = reads[0] if rule.compute is None else f"{self.bind(rule.compute)}({', '.join(reads)})"
-        if rule.acts:
-            value = self._acted(self.bind(rule.compute), reads, [kind for _, kind in writes])
+        run = self.bind(rule.compute)
+        value = reads[0] if rule.compute is None else f"{run}({', '.join([*['T'] * rule.acts, *reads])})"
+        if rule.acts and self.guard is not None:
+            types = ", ".join(self.bind(DTYPES[kind]) for _, kind in writes)
+            value = f"guarded({run}, T, {self.guard}, [{', '.join(reads)}], [{types}])"
         several = rule.acts or len(writes) > 1
         value = self.let(value) if several else value
         for place, (target, kind) in enumerate(writes):
             self.write(target, kind, f"{value}[{place}]" if several else value)
-
-    def _acted(self, run: str, reads: Sequence[str], kinds: Sequence[str]) -> str:
-        """Return the expression of what those threads do for which the guard holds."""
-        if self.guard is None:
-            return f"{run}(T, {', '.join(reads)})"
-        types = ", ".join(self.bind(DTYPES[kind]) for kind in kinds)
-        return f"guarded({run}, T, {self.guard}, [{', '.join(reads)}], [{types}])"
 
     def address(self, operand: str) -> str:
         """Return the expression of an address in brackets."""
