@@ -108,6 +108,8 @@ def _cvt(each: Instruction) -> Rule:
         raise KeyError(each.name)
     if {target, source} <= FLOAT_KINDS and source in PAIRS and target not in PAIRS:
         raise KeyError(each.name)
+    if source in ("s64", "u64") and words & ROUNDINGS - {"rn"}:  # not every one is a float64
+        raise KeyError(each.name)
     return Rule(each.operands, (target,), partial(_converted, source, target, words), (source,) * (1 + joins))
 
 
@@ -122,11 +124,7 @@ def _converted(source: str, target: str, words: frozenset[str], *values: Array) 
     if value.dtype.kind != "f":
         if target not in FLOAT_KINDS:
             return arithmetic.limited(value, to) if "sat" in words else value.astype(to)
-        if to.kind != "f":
-            value = arithmetic.from_integer(value, np.dtype("f4"), "rn")  # only small ones, which are exact
-        else:
-            found = arithmetic.from_integer(value, to, mode or "rn")
-            return arithmetic.saturated(found) if "sat" in words else found
+        value = value.astype(to if to.kind == "f" and value.itemsize == 8 else np.float64)
     if target not in FLOAT_KINDS:
         return arithmetic.to_integer(value, to, whole)
     value = formats.INTEGER_ROUNDINGS[whole](value) if whole else value
