@@ -498,7 +498,8 @@ def test_a_race_shows_between_the_orders() -> None:
      "cvt.rn.e2m1x2.f32 %h1, %f1, %f2;", "mov.u32 %r5, %clusterid.x;", "div.rz.f32 %f1, %f1, %f2;", "call helper;",
      "mad.lo.cc.u32 %r5, %r5, %r5, %r5;", "addc.u32 %r5, %r5, %r5;", "add.sat.s32 %r5, %r5, %r5;",
      "cvt.rz.f32.s64 %f1, %rd5;", "lop3.or.b32 %r7|%p1, %r5, 1, 0, 0xC0, 0;",
-     "cvt.rn.satfinite.f16x2.f32 %r5, %f1, %f2;", "bra $nowhere;", "suq.width.b32 %r5, [%rd1];", "wgmma.fence.sync.aligned;"],
+     "cvt.rn.satfinite.f16x2.f32 %r5, %f1, %f2;", "bra $nowhere;", "suq.width.b32 %r5, [%rd1];",
+     "wgmma.fence.sync.aligned;"],
 )  # fmt: skip
 def test_an_unknown_instruction_is_an_error_with_its_name(unknown: str) -> None:
     with pytest.raises(InputError, match=r"k\.ptx:11: the interpreter does not know the instruction") as error:

@@ -131,7 +131,7 @@ class Blocks:
         self.slots = self._count * warps * WARP_THREADS
         self._team = self._teams(units, unit, per_block)
         shared, local = memory.window(self._count, total)
-        self._known = {
+        self._known: dict[str, Array] = {
             "": memory.starts[[copy for copy, *_ in units]][self.unit], "shared": shared[self.block], "local": local,
             "slot": self.slot, "unit": self.unit, "block": self.block, "number": self.number,
         }  # fmt: skip

@@ -52,9 +52,10 @@ def _product(each: Instruction) -> Rule:
     (way,) = each.op[1:-1]
     result = f"{kind[0]}{int(kind[1:]) * 2}" if way == "wide" else kind
     wide = DTYPES[result]
-    product = {
+    products: dict[str, Callable[..., Any]] = {
         "lo": np.multiply, "hi": arithmetic.high_half, "wide": lambda a, b: a.astype(wide) * b.astype(wide),
-    }[way]  # fmt: skip
+    }  # fmt: skip
+    product = products[way]
     if first == "mul":
         return Rule(each.operands, (result,), product, (kind, kind))
     return Rule(each.operands, (result,), lambda a, b, c: product(a, b) + c, (kind, kind, result))
