@@ -162,8 +162,8 @@ class Body:
         """Write the label of a basic block; return its instructions without the jump at the end, and that."""
         block = self._flow.blocks[number]
         self._say(f"{self._label(number, tag)}:", *['\t.pragma "nounroll";'] * (block.first in self._entry.rolled))
-        last = self._code[block.end - 1] if block.end > block.first else None
-        if last is None or last.op[0] not in _JUMPS:
+        last = self._code[block.end - 1]
+        if last.op[0] not in _JUMPS:
             return range(block.first, block.end), None
         return range(block.first, block.end - 1), last
 

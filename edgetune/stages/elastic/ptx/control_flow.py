@@ -88,15 +88,13 @@ def basic_blocks(entry: Entry) -> list[BasicBlock]:
     of = {start: number for number, start in enumerate(starts)} | {len(code): len(starts)}
     made = []
     for start, end in zip(starts, [*starts[1:], len(code)], strict=True):
-        last = code[end - 1] if end > start else None
-        after: list[int] = []
-        if last is None or end - 1 not in jumps or last.guard:
+        last, after = code[end - 1], list[int]()
+        if end - 1 not in jumps or last.guard:
             after.append(of[end])
-        if last is not None and end - 1 in jumps:
-            if last.op[0] == "bra":
-                after.append(of[entry.labels[last.operands[0]]])
-            elif last.op[0] != "trap":
-                after.append(len(starts))
+        if last.op[0] == "bra":
+            after.append(of[entry.labels[last.operands[0]]])
+        elif last.op[0] in ("ret", "exit"):
+            after.append(len(starts))
         made.append(BasicBlock(start, end, tuple(dict.fromkeys(after))))
     return made
 

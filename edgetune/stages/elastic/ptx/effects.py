@@ -133,7 +133,7 @@ def _atomic(
     name: str, kind: str, how: tuple[str, bool], threads: Any, address: Array, *values: Array
 ) -> list[Array] | None:
     space, silent = how
-    memory, change, size_bytes = threads.memory, _changing(name, kind), values[0].itemsize
+    memory, size_bytes = threads.memory, values[0].itemsize
     places = threads.full(memory.places(threads, space, address, size_bytes, "an atomic operation"))
     if threads.blocks.control is not None and space in _OUTSIDE:
         threads.blocks.control.changed(threads, places)
@@ -153,22 +153,16 @@ def _atomic(
         here = np.flatnonzero(turn == number) if number else first
         chosen, which = order[here], group[here]
         before[chosen] = now[which]
-        now[which] = change(now[which], *(value[chosen] for value in given))
+        now[which] = _changed(name, kind, now[which], *(value[chosen] for value in given))
     memory.store(at, now)
     return [before]
 
 
-def _changing(name: str, kind: str) -> Callable[..., Array]:
-    """Return an atomic operation on the bits of numbers."""
-    dtype, change = DTYPES[kind], _ATOMICS[name]
-
-    def run(*values: Array) -> Array:
-        numbers = [widened(np.ascontiguousarray(each).view(dtype), kind) for each in values]
-        found = change(*numbers)
-        found = narrowed(found, "bf16") if kind.startswith("bf16") and found.dtype.kind == "f" else found
-        return np.ascontiguousarray(found).view(values[0].dtype)
-
-    return run
+def _changed(name: str, kind: str, *values: Array) -> Array:
+    """Return what an atomic operation makes of the bits of numbers."""
+    found = _ATOMICS[name](*(widened(np.ascontiguousarray(each).view(DTYPES[kind]), kind) for each in values))
+    found = narrowed(found, "bf16") if kind.startswith("bf16") and found.dtype.kind == "f" else found
+    return np.ascontiguousarray(found).view(values[0].dtype)
 
 
 def _call(each: Instruction) -> Rule | None:

@@ -206,7 +206,7 @@ class Blocks:
         return max((each.team for each in groups), default=-_TEAMS) // _TEAMS
 
     def _line(self) -> int | None:
-        return min((self._code.segments[each.at].line for each in (*self._ready, *self._waiting)
+        return min((self._code.segments[each.at].last.line for each in (*self._ready, *self._waiting)
                     if each.at < len(self._code.segments)), default=None)  # fmt: skip
 
     def _next(self) -> Group:
@@ -338,7 +338,7 @@ class Blocks:
         alive = self._alive.reshape(self._count, -1).sum(axis=1)
         free = (sum(came) == alive) & (alive > 0)
         if (free & (sum(each > 0 for each in came) > 1)).any():
-            line = self._code.segments[max(places)].line
+            line = self._code.segments[max(places)].last.line
             raise StoppedError("mismatched-barrier", "threads of a block wait at different barriers", line)
         for alike in places.values():
             group = self._joined(alike)
