@@ -126,7 +126,7 @@ class Divergence:
         self.levels: dict[str, int] = {}
         self.places = [UNIFORM] * len(self.blocks)
         self._numbers = self._thread_numbers()
-        self.meets = postdominators(*self._staying()) if leaving else postdominators(self.blocks)
+        self.meets = postdominators(*self._staying()) if leaving else postdominators(self.graph)
         regions = {
             block: reachable(self.graph, each.next, len(self.blocks), self.meets[block])  # to where all of them meet
             for block, each in enumerate(self.blocks)
@@ -151,16 +151,13 @@ class Divergence:
             return BY_WARP if self._rows and name in ("%tid.y", "%tid.z") else VARYING
         return VARYING if name in self._local else self.levels.get(name, UNIFORM)
 
-    def _staying(self) -> tuple[list[BasicBlock], set[int]]:
-        """Return the basic blocks without the branches that leave all barriers behind, and those with barriers."""
+    def _staying(self) -> tuple[nx.DiGraph, set[int]]:
+        """Return the graph without the branches that leave all barriers behind, and the blocks with barriers."""
         barriers = {block for block, each in enumerate(self.blocks)
                     if any(map(waits_for_block, self._code[each.first : each.end]))}  # fmt: skip
         ahead = reachable(self.graph.reverse(copy=False), barriers)
-        kept = [
-            BasicBlock(each.first, each.end, tuple(one for one in each.next if one in ahead) or each.next)
-            for each in self.blocks
-        ]
-        return kept, barriers
+        leaving = [(here, one) for here, one in self.graph.edges if one not in ahead and ahead & {*self.graph[here]}]
+        return nx.restricted_view(self.graph, (), leaving), barriers
 
     def of(self, number: int) -> int:
         """Return the level at which threads come to an instruction, its predicate included."""
@@ -240,18 +237,17 @@ def reachable(graph: nx.DiGraph, starts: Iterable[Any], *without: int | None) ->
     return {one for layer in nx.bfs_layers(kept, [each for each in starts if each in kept]) for one in layer}
 
 
-def postdominators(blocks: list[BasicBlock], stops: Collection[int] = ()) -> list[int | None]:
+def postdominators(graph: nx.DiGraph, stops: Collection[int] = ()) -> list[int | None]:
     """Return the immediate postdominator of each block; ``None`` where no path from it ends.
 
     Args:
-        blocks: The basic blocks.
+        graph: The basic blocks.
         stops: Blocks in which paths end that come to them.
     """
-    end, back = len(blocks), nx.DiGraph()
+    end, back = len(graph) - 1, nx.DiGraph()
     back.add_node(end)
-    for here, each in enumerate(blocks):  # ~here is the place behind its last instruction
-        back.add_edge(end if here in stops else ~here, here)
-        back.add_edges_from((one, ~here) for one in each.next)
+    back.add_edges_from((end if here in stops else ~here, here) for here in range(end))  # ~here is the place behind it
+    back.add_edges_from((one, ~here) for here, one in graph.edges)
     found = nx.immediate_dominators(back, end)
     return [found.get(~here) for here in range(end)]
 

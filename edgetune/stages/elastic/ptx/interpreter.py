@@ -133,10 +133,10 @@ class PtxProgram:
         batches = self._batches(sequences, buffers)
         found: dict[int, CpuResult] = {}
         ran = self._ran([([sequences[each] for each in batch], buffers, limit_s) for batch in batches])
-        waiting = iter(batches)
+        done = zip(batches, ran, strict=False)
         for number in range(len(sequences)):
             while number not in found:
-                found |= zip(next(waiting), next(ran), strict=False)
+                found |= zip(*next(done), strict=False)
             yield found[number]
             if found[number].status == "hang":
                 return
