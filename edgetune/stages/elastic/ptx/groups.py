@@ -139,8 +139,7 @@ class Blocks:
         self._alive = np.zeros(self.slots, bool)
         self._alive[self.slot] = True
         self.control = ControlWords(self, units) if launch.rank is not None else None
-        self._waiting: list[Group] = []
-        self._news = self._tired = False
+        self._waiting, self._news, self._tired = list[Group](), False, False
         registers = [np.full(each.itemsize, _POISON, np.uint8).view(each) if each.kind != "b" else np.zeros(1, bool)
                      for each in code.registers]  # fmt: skip
         self._ready = self._by_team(Group(self, np.arange(total), registers, 0, 0))
