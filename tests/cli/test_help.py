@@ -13,7 +13,7 @@ from edgetune.cli.main import run
 from edgetune.cli.schedule_kernels import app as kernels
 
 HEAVY = (
-    "torch", "onnx", "onnxruntime", "pyarrow", "numpy", "scipy", "pydantic", "rich", "yaml", "psutil",
+    "torch", "onnx", "onnxruntime", "pyarrow", "numpy", "scipy", "pydantic", "rich", "yaml", "psutil", "networkx",
     "cuda", "matplotlib", "distributed", "dask",
 )  # fmt: skip
 LINES = [

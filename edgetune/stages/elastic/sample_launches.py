@@ -112,19 +112,15 @@ def sample_launches_in(source: str, name: str) -> tuple[SampleLaunch, ...]:
 
 def _trial(kernel: str, words: list[str], seed: int) -> SampleLaunch:
     random = np.random.default_rng(seed)
-    grid: Dim | None = None
-    block: Dim | None = None
-    shared_bytes = 0
+    sizes, shared_bytes = dict[str, Dim](), 0
     arguments: list[Argument] = []
     buffers: dict[str, Array] = {}
     for word in words:
         name, _, value = word.partition("=")
         if not name or not value:
             raise ValueError(f"{word!r} is not name=value")
-        if name == "grid":
-            grid = dim([*map(int, value.split(","))])
-        elif name == "block":
-            block = dim([*map(int, value.split(","))])
+        if name in ("grid", "block"):
+            sizes[name] = dim([*map(int, value.split(","))])
         elif name == "shared":
             shared_bytes = int(value)
         elif memory := _MEMORY.fullmatch(value):
@@ -134,9 +130,9 @@ def _trial(kernel: str, words: list[str], seed: int) -> SampleLaunch:
             arguments.append(Pointer(name))
         else:
             arguments.append(Scalar(_value(value)))
-    if grid is None or block is None:
+    if len(sizes) < 2:
         raise ValueError("it needs grid= and block=")
-    return SampleLaunch(Call(kernel, Logical(grid, block, shared_bytes), tuple(arguments)), buffers)
+    return SampleLaunch(Call(kernel, Logical(sizes["grid"], sizes["block"], shared_bytes), tuple(arguments)), buffers)
 
 
 def instance_symbol(instance: str) -> str:

@@ -30,7 +30,7 @@ from edgetune.processes.privilege import holds_root
 from edgetune.version import __version__
 from edgetune.workflows.device.options import DoctorOptions
 
-CORE = ("typer", "rich", "pyyaml", "pydantic", "numpy", "scipy", "pyarrow", "onnx", "psutil")
+CORE = ("typer", "rich", "pyyaml", "pydantic", "numpy", "scipy", "pyarrow", "onnx", "psutil", "networkx")
 EXTRAS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("ort", ("onnxruntime", "onnxruntime-gpu"), "run ONNX networks"),
     ("torch", ("torch",), "run training steps"),

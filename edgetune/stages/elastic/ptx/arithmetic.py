@@ -61,19 +61,8 @@ def _sum_of_product(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
     return np.where(finite, found, high + c), np.where(finite, error, 0.0)
 
 
-def _quotient(a: Array, b: Array) -> tuple[Array, Array]:
-    found = np.asarray(a / b)
-    return found, np.asarray(_sum_of_product(-found, b, a)[0] * np.sign(b))
-
-
-def _root(a: Array) -> tuple[Array, Array]:
-    found = np.sqrt(a)
-    return found, _sum_of_product(-found, found, a)[0]
-
-
 _WITH_ERROR: dict[str, Callable[..., tuple[Array, Array]]] = {
     "add": _sum, "sub": lambda a, b: _sum(a, -b), "mul": _product, "fma": _sum_of_product, "mad": _sum_of_product,
-    "div": _quotient, "rcp": lambda a: _quotient(np.ones_like(a), a), "sqrt": _root,
 }  # fmt: skip
 """The nearest float64 of a result, and a number with the sign of what it misses."""
 
@@ -136,16 +125,6 @@ def to_integer(value: Array, dtype: np.dtype[Any], mode: str) -> Array:
     return np.asarray(np.where(whole > float(limits.max), dtype.type(limits.max), exact))
 
 
-def from_integer(value: Array, dtype: np.dtype[Any], mode: str) -> Array:
-    """Return integers as floating-point numbers, rounded once in a direction."""
-    near = value.astype(dtype)
-    if mode == "rn" or np.iinfo(value.dtype).bits <= np.finfo(dtype).nmant:
-        return near
-    wide = value.astype(f"{value.dtype.kind}8")
-    high, low = wide >> wide.dtype.type(32), wide & wide.dtype.type(2**32 - 1)
-    return in_direction("add", dtype, mode, high.astype(np.float64) * 2.0**32, low.astype(np.float64))
-
-
 def limited(value: Array, dtype: np.dtype[Any]) -> Array:
     """Return integers as another type, those out of its range as the nearest limit (``cvt.sat``)."""
     limits, own = np.iinfo(dtype), np.iinfo(value.dtype)
@@ -172,17 +151,8 @@ def rectified(value: Any) -> Any:
 def high_half(a: Array, b: Array) -> Array:
     """Return the upper half of the product of integers."""
     dtype, bits = a.dtype, a.dtype.itemsize * 8
-    if bits < _MOST_BITS:
-        wide = np.dtype(f"{dtype.kind}{dtype.itemsize * 2}")
-        return np.asarray(((a.astype(wide) * b.astype(wide)) >> wide.type(bits)).astype(dtype))
-    x, y = a.astype(np.uint64), b.astype(np.uint64)
-    half, low = np.uint64(32), np.uint64(2**32 - 1)
-    cross = (x >> half) * (y & low)
-    middle = (cross & low) + (x & low) * (y >> half) + ((x & low) * (y & low) >> half)
-    high = (x >> half) * (y >> half) + (cross >> half) + (middle >> half)
-    if dtype.kind == "i":
-        high = high - np.where(a < 0, y, np.uint64(0)) - np.where(b < 0, x, np.uint64(0))
-    return np.asarray(high.astype(dtype))
+    wide = np.dtype(f"{dtype.kind}{dtype.itemsize * 2}" if bits < _MOST_BITS else object)
+    return np.asarray(((a.astype(wide) * b.astype(wide)) >> bits).astype(dtype))
 
 
 def divided(a: Array, b: Array) -> Array:
@@ -261,18 +231,9 @@ def funnel(low: Array, high: Array, by: Array, left: bool, wrap: bool) -> Array:
     return np.asarray((moved & np.uint64(0xFFFFFFFF)).astype(np.uint32))
 
 
-def dot_product(a: Array, b: Array, c: Array, *, dtypes: Sequence[Any], by: int, start: int) -> Array:
-    """Return c with the products of small integers added (``dp4a``; of half of the second operand in ``dp2a``).
-
-    Args:
-        a: Elements of all threads, 32 bits for each thread.
-        b: Likewise: four for each thread.
-        c: 32 bits.
-        dtypes: Of the elements of a and b.
-        by: Elements of a for each thread.
-        start: The first element of b.
-    """
-    left, right = a.view(dtypes[0]).reshape(-1, by), b.view(dtypes[1]).reshape(-1, 4)[:, start : start + by]
+def dot_product(a: Array, b: Array, c: Array, dtypes: Sequence[Any]) -> Array:
+    """Return c with the products of four small integers of each thread added (``dp4a``)."""
+    left, right = (each.view(dtype).reshape(-1, 4) for each, dtype in zip((a, b), dtypes, strict=True))
     products = left.astype(np.int64) * right.astype(np.int64)
     return np.asarray((c.astype(np.int64) + products.sum(axis=-1)).astype(c.dtype))
 

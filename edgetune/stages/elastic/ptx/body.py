@@ -22,7 +22,14 @@ returned. Source of the copies: Stawinoga and Field, Predictable thread coarseni
 import re
 from collections.abc import Callable, Iterator
 
-from edgetune.stages.elastic.ptx.control_flow import UNIFORM, BasicBlock, Divergence, results, waits_for_block
+from edgetune.stages.elastic.ptx.control_flow import (
+    UNIFORM,
+    BasicBlock,
+    Divergence,
+    reachable,
+    results,
+    waits_for_block,
+)
 from edgetune.stages.elastic.ptx.legality import CARRIED
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction, Module
 
@@ -62,6 +69,7 @@ class Body:
     def __init__(self, module: Module, entry: Entry, flow: Divergence, copies: int, *, leaving: bool) -> None:
         self._module, self._entry, self._flow, self._copies, self._leaving = module, entry, flow, copies, leaving
         self._code, self._end = entry.instructions, len(flow.blocks)
+        self._apart = flow.graph.subgraph(number for number, level in enumerate(flow.places) if level > UNIFORM)
         self._local = {each.name for each in entry.variables if each.space == "local"}
         self._calls = {
             first: (start, end, behind) for start, end, first, behind in entry.scopes
@@ -154,8 +162,8 @@ class Body:
         """Write the label of a basic block; return its instructions without the jump at the end, and that."""
         block = self._flow.blocks[number]
         self._say(f"{self._label(number, tag)}:", *['\t.pragma "nounroll";'] * (block.first in self._entry.rolled))
-        last = self._code[block.end - 1] if block.end > block.first else None
-        if last is None or last.op[0] not in _JUMPS:
+        last = self._code[block.end - 1]
+        if last.op[0] not in _JUMPS:
             return range(block.first, block.end), None
         return range(block.first, block.end - 1), last
 
@@ -291,7 +299,7 @@ class Body:
             self._write_from(one)
 
     def _write_from(self, block: int) -> None:
-        inside = self._region({block}, None)
+        inside = reachable(self._apart, [block])
         ends = {one for here in inside for one in self._flow.blocks[here].next} - inside
         if len(ends) > 1:
             raise NoFormError("crossing", "a branch")
@@ -308,18 +316,9 @@ class Body:
             raise NoFormError("crossing", "a branch")
         return self._label(block, tag)
 
-    def _region(self, starts: set[int], end: int | None) -> set[int]:
-        found, rest = set[int](), [one for one in starts if one != end]
-        while rest:
-            here = rest.pop()
-            if here not in found and here != self._end and self._flow.places[here] > UNIFORM:
-                found.add(here)
-                rest += [one for one in self._flow.blocks[here].next if one != end]
-        return found
-
     def _write_apart(self, first: Callable[[int, str], list[str]], starts: set[int], end: int | None) -> None:
         """Write a part in which threads go their own ways, up to where they meet, one copy behind the other."""
-        inside, number = sorted(self._region(starts, end)), next(self._numbers)
+        inside, number = sorted(reachable(self._apart, starts, end)), next(self._numbers)
         dies = self._mortal and any(self._end in (here, *self._flow.blocks[here].next) for here in inside)
         dies |= self._mortal and self._end in starts
         for copy in range(self._copies):

@@ -15,6 +15,9 @@ from local memory, also through a generic address where a kernel has any.
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
 
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
 
@@ -85,15 +88,13 @@ def basic_blocks(entry: Entry) -> list[BasicBlock]:
     of = {start: number for number, start in enumerate(starts)} | {len(code): len(starts)}
     made = []
     for start, end in zip(starts, [*starts[1:], len(code)], strict=True):
-        last = code[end - 1] if end > start else None
-        after: list[int] = []
-        if last is None or end - 1 not in jumps or last.guard:
+        last, after = code[end - 1], list[int]()
+        if end - 1 not in jumps or last.guard:
             after.append(of[end])
-        if last is not None and end - 1 in jumps:
-            if last.op[0] == "bra":
-                after.append(of[entry.labels[last.operands[0]]])
-            elif last.op[0] != "trap":
-                after.append(len(starts))
+        if last.op[0] == "bra":
+            after.append(of[entry.labels[last.operands[0]]])
+        elif last.op[0] in ("ret", "exit"):
+            after.append(len(starts))
         made.append(BasicBlock(start, end, tuple(dict.fromkeys(after))))
     return made
 
@@ -103,6 +104,7 @@ class Divergence:
 
     Attributes:
         blocks: The basic blocks.
+        graph: Of their numbers.
         meets: Where all paths from each of them meet again: its immediate postdominator.
         levels: ``UNIFORM``, ``BY_WARP`` or ``VARYING`` of each register that is written.
         places: The same of each basic block: whether its threads come to it alike.
@@ -120,12 +122,13 @@ class Divergence:
         self._rows = rows
         self._local = {each.name for each in entry.variables if each.space == "local"}
         self.blocks = basic_blocks(entry)
+        self.graph = flow_graph(self.blocks)
         self.levels: dict[str, int] = {}
         self.places = [UNIFORM] * len(self.blocks)
         self._numbers = self._thread_numbers()
-        self.meets = postdominators(*self._staying()) if leaving else postdominators(self.blocks)
+        self.meets = postdominators(*self._staying()) if leaving else postdominators(self.graph)
         regions = {
-            block: reachable(self.blocks, each.next, without=self.meets[block])  # on paths to where all of them meet
+            block: reachable(self.graph, each.next, len(self.blocks), self.meets[block])  # to where all of them meet
             for block, each in enumerate(self.blocks)
             if len(each.next) > 1
         }
@@ -148,18 +151,13 @@ class Divergence:
             return BY_WARP if self._rows and name in ("%tid.y", "%tid.z") else VARYING
         return VARYING if name in self._local else self.levels.get(name, UNIFORM)
 
-    def _staying(self) -> tuple[list[BasicBlock], set[int]]:
-        """Return the basic blocks without the branches that leave all barriers behind, and those with barriers."""
+    def _staying(self) -> tuple[nx.DiGraph, set[int]]:
+        """Return the graph without the branches that leave all barriers behind, and the blocks with barriers."""
         barriers = {block for block, each in enumerate(self.blocks)
                     if any(map(waits_for_block, self._code[each.first : each.end]))}  # fmt: skip
-        ahead = set(barriers)
-        while more := {block for block, each in enumerate(self.blocks) if ahead.intersection(each.next)} - ahead:
-            ahead |= more
-        kept = [
-            BasicBlock(each.first, each.end, tuple(one for one in each.next if one in ahead) or each.next)
-            for each in self.blocks
-        ]
-        return kept, barriers
+        ahead = reachable(self.graph.reverse(copy=False), barriers)
+        leaving = [(here, one) for here, one in self.graph.edges if one not in ahead and ahead & {*self.graph[here]}]
+        return nx.restricted_view(self.graph, (), leaving), barriers
 
     def of(self, number: int) -> int:
         """Return the level at which threads come to an instruction, its predicate included."""
@@ -226,75 +224,42 @@ class Divergence:
         return found | rows("%ntid.x", {"%tid.y", *planes}, "%tid.x")
 
 
-def reachable(blocks: list[BasicBlock], starts: Iterable[int], without: int | None = None) -> set[int]:
-    """Return the blocks that can be reached from some, themselves included, on paths that do not pass one."""
-    found: set[int] = set()
-    rest = [each for each in starts if each != without]
-    while rest:
-        here = rest.pop()
-        if here in found or here >= len(blocks):
-            continue
-        found.add(here)
-        rest += [each for each in blocks[here].next if each != without]
-    return found
+def flow_graph(blocks: list[BasicBlock]) -> nx.DiGraph:
+    """Return the numbers of basic blocks, and of the end, as a graph."""
+    made = nx.DiGraph((here, one) for here, each in enumerate(blocks) for one in each.next)
+    made.add_nodes_from(range(len(blocks) + 1))
+    return made
 
 
-def postdominators(blocks: list[BasicBlock], stops: Collection[int] = ()) -> list[int | None]:
+def reachable(graph: nx.DiGraph, starts: Iterable[Any], *without: int | None) -> set[Any]:
+    """Return what can be reached in a graph from some of it, themselves included, on paths that do not pass others."""
+    kept = nx.restricted_view(graph, without, ())
+    return {one for layer in nx.bfs_layers(kept, [each for each in starts if each in kept]) for one in layer}
+
+
+def postdominators(graph: nx.DiGraph, stops: Collection[int] = ()) -> list[int | None]:
     """Return the immediate postdominator of each block; ``None`` where no path from it ends.
 
     Args:
-        blocks: The basic blocks.
+        graph: The basic blocks.
         stops: Blocks in which paths end that come to them.
     """
-    end = len(blocks)
-    every = (1 << (end + 2)) - 1  # one more than there are, which no block has whose paths end
-    sets, behind = [every] * end + [1 << end], [every] * end
-    changed = True
-    while changed:
-        changed = False
-        for here in reversed(range(end)):
-            behind[here] = every
-            for each in blocks[here].next:
-                behind[here] &= sets[each]
-            met = (1 << end if here in stops else behind[here]) | 1 << here
-            if met != sets[here]:
-                sets[here], changed = met, True
-    found: list[int | None] = []
-    for behind_it in behind:
-        # Of those behind every path the nearest is the one that all others are behind.
-        strict = [each for each in range(end + 1) if behind_it >> each & 1 and behind_it != every]
-        found.append(next((one for one in strict if sets[one].bit_count() == len(strict)), None))
-    return found
+    end, back = len(graph) - 1, nx.DiGraph()
+    back.add_node(end)
+    back.add_edges_from((end if here in stops else ~here, here) for here in range(end))  # ~here is the place behind it
+    back.add_edges_from((one, ~here) for here, one in graph.edges)
+    found = nx.immediate_dominators(back, end)
+    return [found.get(~here) for here in range(end)]
 
 
-def loops(blocks: list[BasicBlock]) -> Iterator[tuple[set[int], set[int]]]:
+def loops(graph: nx.DiGraph) -> Iterator[tuple[set[int], set[int]]]:
     """Yield the loops of a kernel, each with its entries; loops within a loop after it."""
-    rest = [set(range(len(blocks)))]
+    rest = [graph]
     while rest:
         inside = rest.pop()
-        reach = _reach(blocks, inside)
-        left = {here for here in inside if reach[here] >> here & 1}
-        while left:
-            here = min(left)
-            loop = {one for one in left if reach[here] >> one & 1 and reach[one] >> here & 1}
-            left -= loop
-            outside = (each for place, each in enumerate(blocks) if place not in loop)
-            heads = loop & {0, *(one for each in outside for one in each.next)}
-            yield loop, heads
-            rest.append(loop - (heads or {here}))
-
-
-def _reach(blocks: list[BasicBlock], inside: set[int]) -> dict[int, int]:
-    """Return the blocks that each can reach within some, as the bits of a number."""
-    reach = dict.fromkeys(inside, 0)
-    changed = True
-    while changed:
-        changed = False
-        for here in sorted(inside, reverse=True):
-            found = 0
-            for one in blocks[here].next:
-                if one in inside:
-                    found |= reach[one] | 1 << one
-            if found != reach[here]:
-                reach[here], changed = found, True
-    return reach
+        for loop in sorted(nx.strongly_connected_components(inside), key=min):
+            here = min(loop)
+            if len(loop) > 1 or inside.has_edge(here, here):
+                heads = nx.node_boundary(graph, graph.nodes - loop) | loop & {0}
+                yield loop, heads
+                rest.append(graph.subgraph(loop - (heads or {here})))

@@ -7,7 +7,7 @@
 What an instruction does, which types it takes and what its words mean: NVIDIA, "PTX ISA", chapter 9.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from edgetune.errors import InputError
+from edgetune.stages.elastic.ptx.control_flow import waits_for_block
 from edgetune.stages.elastic.ptx.effects import MEETINGS
 from edgetune.stages.elastic.ptx.formats import DTYPES
 from edgetune.stages.elastic.ptx.instructions import rule_of
@@ -26,7 +27,7 @@ from edgetune.stages.elastic.ptx.operands import Operands, Statements
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
 from edgetune.stages.elastic.ptx.tensor_cores import ALL, PRODUCTS
 
-NEXT, JUMP, END, BARRIER, WARP = range(5)
+NEXT, JUMP, BARRIER, WARP = range(4)
 """How a segment ends, or that it is one instruction at which threads of a block or lanes of a warp meet."""
 
 _HINT = "the check on the CPU has only the usual instructions: check on a GPU with --device nvidia:0"
@@ -36,35 +37,37 @@ _REASONS = {
 }
 """Why instructions are not run here, by their first words."""
 _FILE = "<ptx>"
-_MOST_SKIPPED = 24
-"""Instructions behind a branch that all threads run, instead of parting there."""
-_DEAR = frozenset({"div", "rem"})
-"""Instructions that are worth parting for."""
 
 
 class UnknownInstructionError(InputError):
     """A kernel has an instruction that the interpreter does not know."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Segment:
     """Instructions that threads run one after the other, or one at which they meet.
 
     Args:
-        kind: ``NEXT``, ``JUMP``, ``END``, ``BARRIER`` or ``WARP``.
-        run: From threads and their registers to a predicate of those that jump or end; ``None`` for all of them.
-        target: The segment to which they jump.
-        line: Of the text.
+        kind: ``NEXT``, ``JUMP``, ``BARRIER`` or ``WARP``.
+        statements: What it computes.
+        last: Its last instruction.
+        answer: The expression of the threads that jump.
+        label: Number of the instruction to which they jump.
         mask: Lanes of the warp for which an instruction waits, as bits, or the number of the register of these bits.
-        computes: Whether it has statements.
+        out: Registers that are read behind it, the bits of a number.
+        target: The segment to which threads jump; the number of segments stands for the end.
+        run: From threads and their registers to a predicate of those that jump; ``None`` for all of them.
     """
 
     kind: int
-    run: Callable[[Any, Any], Any]
-    target: int
-    line: int
-    mask: Any
-    computes: bool
+    statements: Statements
+    last: Instruction
+    answer: str = "None"
+    label: int = -1
+    mask: Any = None
+    out: int = 0
+    target: int = 0
+    run: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +92,6 @@ class Code:
         return self.lines.get(places[-1]) if places else None
 
 
-@dataclass(slots=True)
-class _Draft:
-    """A segment that is not compiled yet: its statements, the expression that it returns, where it jumps to."""
-
-    kind: int
-    statements: Statements
-    each: Instruction
-    answer: str = "None"
-    label: int = -1
-    mask: Any = None
-    out: int = 0
-
-
 def decoded(entry: Entry, placed: Layout, name: str) -> Code:
     """Return a kernel, ready to run.
 
@@ -117,16 +107,13 @@ def decoded(entry: Entry, placed: Layout, name: str) -> Code:
         message = f"{name}:{entry.line}: the interpreter does not know registers of type {', '.join(sorted(unknown))}"
         raise UnknownInstructionError(message, _HINT)
     of = Operands(entry, placed.symbols)
-    drafts, starts = _drafts(of, entry, name)
-    live = _live(drafts, starts)
-    source, lines = _source(of, drafts)
+    segments, starts = _segments(of, entry, name)
+    live = _live(segments, starts)
+    source, lines = _source(of, segments)
     exec(compile(source, _FILE, "exec"), of.names)
-    segments = [
-        Segment(each.kind, of.names[f"s{number}"], starts.get(each.label, len(drafts)), each.each.line, each.mask,
-                bool(each.statements.lines))
-        for number, each in enumerate(drafts)
-    ]  # fmt: skip
-    numbers = [tuple(number for number in range(each.bit_length()) if each >> number & 1) for each in live]
+    for number, each in enumerate(segments):
+        each.run, each.target = of.names[f"s{number}"], starts.get(each.label, len(segments))
+    numbers = [tuple(number for number in range(bits.bit_length()) if bits >> number & 1) for bits in live]
     return Code(of.types, segments, numbers, lines)
 
 
@@ -138,31 +125,25 @@ def unknown_instruction(each: Instruction, name: str) -> UnknownInstructionError
     return UnknownInstructionError(message, _HINT)
 
 
-def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[int, int]]:
+def _segments(of: Operands, entry: Entry, name: str) -> tuple[list[Segment], dict[int, int]]:
     """Return the segments of a kernel, and which of them begins at an instruction."""
-    code, jumps = entry.instructions, _jumps(entry, name)
-    kinds = [NEXT if _kind(each) == JUMP and number not in jumps else _kind(each) for number, each in enumerate(code)]
-    skips = _skips(code, kinds, jumps)
-    leaders = {0, *(target for number, target in jumps.items() if number not in skips)}
-    drafts, starts = list[_Draft](), dict[int, int]()
+    code, leaders = entry.instructions, {0, *entry.labels.values()}
+    segments, starts = list[Segment](), dict[int, int]()
 
     def keep(kind: int, each: Instruction, **more: Any) -> None:
-        drafts.append(_Draft(kind, of.now, each, **more))
+        segments.append(Segment(kind, of.now, each, **more))
         of.now = Statements()
 
     for number, each in enumerate(code):
-        of.leave(number)
         of.at = each
         try:
             if number in leaders:
                 if of.now.lines:
                     keep(NEXT, code[number - 1])
-                starts[number] = len(drafts)
-            kind, of.guard = kinds[number], None
+                starts[number] = len(segments)
+            kind, of.guard = _kind(each), None
             guard = None if each.guard is None else of.predicate("!" * each.guard[1] + each.guard[0])
-            if number in skips and guard is not None:
-                of.enter(number + 1, skips[number], guard)
-            elif kind in (BARRIER, WARP):
+            if kind in (BARRIER, WARP):
                 if guard is not None:
                     keep(JUMP, each, answer=of.let(f"~{guard}"), label=number + 1)
                 elif of.now.lines:
@@ -171,104 +152,61 @@ def _drafts(of: Operands, entry: Entry, name: str) -> tuple[list[_Draft], dict[i
                 of.perform(rule_of(each))
                 keep(kind, each, mask=mask)
                 leaders.add(number + 1)
-            elif kind in (JUMP, END):
-                keep(kind, each, answer=guard or "None", label=jumps[number] if kind == JUMP else -1)
+            elif kind == JUMP:
+                label = entry.labels[each.operands[0]] if each.op[0] == "bra" else len(code)
+                keep(kind, each, answer=guard or "None", label=label)
                 leaders.add(number + 1)
             else:
                 of.guard = guard
                 of.perform(rule_of(each))
         except (KeyError, IndexError, ValueError):
             raise unknown_instruction(each, name) from None
-    of.leave(len(code))
     if of.now.lines:
         keep(NEXT, code[-1])
-    return drafts, starts
-
-
-def _jumps(entry: Entry, name: str) -> dict[int, int]:
-    """Return where branches go that do not go to the next instruction, by their numbers.
-
-    Raises:
-        UnknownInstructionError: a label is not there.
-    """
-    found = dict[int, int]()
-    for number, each in enumerate(entry.instructions):
-        if _kind(each) == JUMP and each.operands[0] not in entry.labels:
-            raise unknown_instruction(each, name)
-        if _kind(each) == JUMP and entry.labels[each.operands[0]] != number + 1:
-            found[number] = entry.labels[each.operands[0]]
-    return found
-
-
-def _skips(code: Sequence[Instruction], kinds: Sequence[int], jumps: Mapping[int, int]) -> dict[int, int]:
-    """Return where branches go that only skip a few instructions, by their numbers.
-
-    Threads do not part there: all run the instructions that some skip (see ``Region``), which takes less time. No other
-    branch leads to these, and none leads out of them.
-    """
-    into: dict[int, list[int]] = {}
-    for number, target in jumps.items():
-        into.setdefault(target, []).append(number)
-    found = {number: target for number, target in jumps.items()
-             if code[number].guard is not None and number < target <= number + _MOST_SKIPPED}  # fmt: skip
-
-    before = -1
-    while before != len(found):
-        before = len(found)
-        for number, target in [*found.items()]:
-            within = range(number + 1, target)
-            if not all(
-                found.get(each, target) <= target and (each in found or kinds[each] == NEXT)
-                and code[each].op[0] not in _DEAR and all(one in within for one in into.get(each, ()))
-                for each in within
-            ):  # fmt: skip
-                del found[number]
-    return found
+    return segments, starts
 
 
 def _kind(each: Instruction) -> int:
     """Return how a segment ends with an instruction, if it does."""
     first = each.op[0]
-    if first == "bra":
+    if first in ("bra", "ret", "exit"):
         return JUMP
-    if first in ("ret", "exit"):
-        return END
-    if first in ("bar", "barrier") and "warp" not in each.op:
+    if waits_for_block(each):
         return BARRIER
     return WARP if first in MEETINGS else NEXT
 
 
-def _live(drafts: Sequence[_Draft], starts: Mapping[int, int]) -> list[int]:
+def _live(segments: Sequence[Segment], starts: Mapping[int, int]) -> list[int]:
     """Return the registers that are read from each segment on before they are written, as the bits of numbers."""
-    end = len(drafts)
+    end = len(segments)
     live = [0] * (end + 1)
-    used = [sum(1 << one for one in each.statements.used) for each in drafts]
-    kept = [~sum(1 << one for one in each.statements.written) for each in drafts]
+    used = [sum(1 << one for one in each.statements.used) for each in segments]
+    kept = [~sum(1 << one for one in each.statements.written) for each in segments]
     after = [
         [*([starts.get(each.label, end)] if each.kind == JUMP else []),
-         *([number + 1] if each.kind not in (JUMP, END) or each.answer != "None" else [])]
-        for number, each in enumerate(drafts)
+         *([number + 1] if each.kind != JUMP or each.answer != "None" else [])]
+        for number, each in enumerate(segments)
     ]  # fmt: skip
     changed = True
     while changed:
         changed = False
         for number in reversed(range(end)):
-            out = drafts[number].out = reduce(or_, (live[each] for each in after[number]), 0)
+            out = segments[number].out = reduce(or_, (live[each] for each in after[number]), 0)
             found = used[number] | (out & kept[number])
             if found != live[number]:
                 live[number], changed = found, True
     return live
 
 
-def _source(of: Operands, drafts: Sequence[_Draft]) -> tuple[str, dict[int, Instruction]]:
+def _source(of: Operands, segments: Sequence[Segment]) -> tuple[str, dict[int, Instruction]]:
     """Return the text of the functions of all segments, and the instruction of each of its lines."""
     text, lines = list[str](), dict[int, Instruction]()
 
-    for number, draft in enumerate(drafts):
+    for number, segment in enumerate(segments):
         text.append(f"def s{number}(T, R):")
-        for line, each in draft.statements.lines:
+        for line, each in segment.statements.lines:
             text.append(f" {line}")
             if each is not None:
                 lines[len(text)] = each
-        text.extend(f" {line}" for line in (*of.ends(draft.statements, draft.out), f"return {draft.answer}"))
+        text.extend(f" {line}" for line in (*of.ends(segment.statements, segment.out), f"return {segment.answer}"))
     return "\n".join(text), lines

@@ -66,7 +66,7 @@ def _cvta(each: Instruction) -> Rule:
 
 
 def _generic(space: str, sign: int, threads: Any, address: Array) -> list[Array]:
-    return [(address.astype(np.int64) + sign * threads.base(space)).astype(address.dtype)]
+    return [(address.astype(np.int64) + sign * threads.of(space)).astype(address.dtype)]
 
 
 def _ld(each: Instruction) -> Rule:
@@ -133,7 +133,7 @@ def _atomic(
     name: str, kind: str, how: tuple[str, bool], threads: Any, address: Array, *values: Array
 ) -> list[Array] | None:
     space, silent = how
-    memory, change, size_bytes = threads.memory, _changing(name, kind), values[0].itemsize
+    memory, size_bytes = threads.memory, values[0].itemsize
     places = threads.full(memory.places(threads, space, address, size_bytes, "an atomic operation"))
     if threads.blocks.control is not None and space in _OUTSIDE:
         threads.blocks.control.changed(threads, places)
@@ -142,8 +142,6 @@ def _atomic(
     if silent and name in AT_ONCE and dtype.itemsize == size_bytes and not kind.startswith("bf16"):
         memory.change(AT_ONCE[name], places, given[0].view(dtype))
         return None
-    if name in ("add", "or", "xor") and not values[0].any():  # which only looks
-        return [memory.load(places, size_bytes)]
     order = np.argsort(places, kind="stable")
     sorted_ = places[order]
     begins = np.concatenate([[True], sorted_[1:] != sorted_[:-1]])
@@ -155,22 +153,16 @@ def _atomic(
         here = np.flatnonzero(turn == number) if number else first
         chosen, which = order[here], group[here]
         before[chosen] = now[which]
-        now[which] = change(now[which], *(value[chosen] for value in given))
+        now[which] = _changed(name, kind, now[which], *(value[chosen] for value in given))
     memory.store(at, now)
     return [before]
 
 
-def _changing(name: str, kind: str) -> Callable[..., Array]:
-    """Return an atomic operation on the bits of numbers."""
-    dtype, change = DTYPES[kind], _ATOMICS[name]
-
-    def run(*values: Array) -> Array:
-        numbers = [widened(np.ascontiguousarray(each).view(dtype), kind) for each in values]
-        found = change(*numbers)
-        found = narrowed(found, "bf16") if kind.startswith("bf16") and found.dtype.kind == "f" else found
-        return np.ascontiguousarray(found).view(values[0].dtype)
-
-    return run
+def _changed(name: str, kind: str, *values: Array) -> Array:
+    """Return what an atomic operation makes of the bits of numbers."""
+    found = _ATOMICS[name](*(widened(np.ascontiguousarray(each).view(DTYPES[kind]), kind) for each in values))
+    found = narrowed(found, "bf16") if kind.startswith("bf16") and found.dtype.kind == "f" else found
+    return np.ascontiguousarray(found).view(values[0].dtype)
 
 
 def _call(each: Instruction) -> Rule | None:
@@ -219,7 +211,7 @@ def _shfl(each: Instruction) -> Rule:
 
 
 def _shuffled(way: str, threads: Any, value: Array, by: Array, limit: Array) -> list[Array]:
-    lane = threads.lane
+    lane = threads.of("laneid").astype(np.int64)
     amount, limits = by.astype(np.int64) & 31, limit.astype(np.int64)
     segment, clamp = (limits >> 8) & 31, limits & 31
     last, first = (lane & segment) | (clamp & ~segment & 31), lane & segment

@@ -72,7 +72,7 @@ def _quantized(value: Array, places: int, mode: str) -> Array:
     return np.where(np.isfinite(value), whole * scale, value)
 
 
-_LARGEST = {"bf16": 3.3895313892515355e38, "f16": 65504.0}
+_LARGEST_BF16 = 3.3895313892515355e38
 
 
 def widened(value: Array, kind: str) -> Array:
@@ -84,22 +84,19 @@ def widened(value: Array, kind: str) -> Array:
     return value
 
 
-def narrowed(value: Array, kind: str, mode: str = "rn", finite: bool = False) -> Array:
+def narrowed(value: Array, kind: str, mode: str = "rn") -> Array:
     """Return numbers, exact or rounded to odd, in a format: as its bits where numpy does not have it.
 
     Args:
         value: float32 or float64.
         kind: PTX's name of the format.
         mode: A rounding of ``ROUNDINGS``.
-        finite: Whether numbers out of range become the largest one (``satfinite``).
     """
     format_, value = kind.removesuffix("x2"), value.astype(np.float64)
-    if finite:
-        value = np.clip(value, -_LARGEST[format_], _LARGEST[format_])
     if format_ == "bf16":
         near = _quantized(value, 7, mode)
         if mode == "rz":
-            near = np.where(np.isfinite(value), np.clip(near, -_LARGEST["bf16"], _LARGEST["bf16"]), near)
+            near = np.where(np.isfinite(value), np.clip(near, -_LARGEST_BF16, _LARGEST_BF16), near)
         bits = (near.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
         return np.where(np.isnan(value), np.uint16(0x7FFF), bits)
     if format_ == "tf32":

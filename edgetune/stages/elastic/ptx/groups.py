@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from edgetune.stages.elastic.kernel import CONTROL, DONE_OFFSET_BYTES, QUOTA_OFFSET_BYTES
-from edgetune.stages.elastic.ptx.decode import BARRIER, END, JUMP, WARP, Code, Segment
+from edgetune.stages.elastic.ptx.decode import BARRIER, JUMP, WARP, Code, Segment
 from edgetune.stages.elastic.ptx.formats import Array
 from edgetune.stages.elastic.ptx.memory import Memory, StoppedError, Unit
 from edgetune.stages.elastic.ptx.thread_group import CLOCKS, SPECIAL, WARP_THREADS, Group
@@ -27,7 +27,6 @@ _POISON = 0xA5
 """Fills registers: what a kernel reads before it writes it is undefined."""
 _MOST_TURNS = 100
 """Turns or jumps after which others get their turn: threads may wait for what others write."""
-_ENDLESS = "it does not end in time: it waits, or the launch is large"
 _NS_A_TICK = 1000
 _TEAMS = 2
 """In each of two waves."""
@@ -37,7 +36,6 @@ class ControlWords:
     """The control words of persistent forms: which are changed here, and how blocks use them (see ``abi``)."""
 
     def __init__(self, blocks: Any, units: Sequence[Unit]) -> None:
-        self._blocks = blocks
         self._launches = [(launch, blocks.memory.words(CONTROL, copy)) for copy, launch, _ in units]
         self._at = np.array([blocks.memory.place(CONTROL, copy) for copy, *_ in units])
         self._seen = np.zeros(len(blocks.block), np.int64)
@@ -50,13 +48,12 @@ class ControlWords:
 
     def _at_word(self, threads: Any, places: Array, offset_bytes: int) -> Array:
         """Return the places of the threads that access a control word."""
-        at = self._at[self._blocks.unit if len(self._at) == 1 else self._blocks.unit[threads.threads]]
-        return np.flatnonzero(threads.full(places == at + offset_bytes))
+        return np.flatnonzero(threads.full(places == self._at[threads.of("unit")] + offset_bytes))
 
     def loaded(self, threads: Any, places: Array, value: Array) -> None:
         """Keep the quota that blocks have seen."""
         there = self._at_word(threads, places, QUOTA_OFFSET_BYTES)
-        self._seen[self._blocks.block[threads.threads[there]]] = threads.full(value)[there]
+        self._seen[threads.of("block")[there]] = threads.full(value)[there]
 
     def stored(self, threads: Any, places: Array) -> None:
         """Check a write.
@@ -73,15 +70,15 @@ class ControlWords:
         Raises:
             StoppedError: a block takes a logical block that the quota which it saw since the last one forbids.
         """
-        own = threads.threads[self._at_word(threads, places, 0)]
-        unit = self._blocks.unit if len(self._at) == 1 else self._blocks.unit[own]
-        rank = np.array([launch.rank for launch, _ in self._launches])[unit] + self._blocks.number[own]
-        quota = self._seen[self._blocks.block[own]]
+        there = self._at_word(threads, places, 0)
+        unit, block = threads.full(threads.of("unit"))[there], threads.of("block")[there]
+        rank = np.array([launch.rank for launch, _ in self._launches])[unit] + threads.of("number")[there]
+        quota = self._seen[block]
         if (rank >= quota).any():
             at = int(np.argmax(rank >= quota))
             message = f"the block of rank {rank[at]} takes a logical block, and the quota that it saw is {quota[at]}"
             raise StoppedError("crash", message)
-        self._seen[self._blocks.block[own]] = 0
+        self._seen[block] = 0
 
 
 def ordered(count: int, order: ExecutionOrder, random: np.random.Generator) -> Array:
@@ -103,8 +100,6 @@ class Blocks:
         unit: The launch of each thread.
         slot: Its place among the lanes of all warps.
         slots: Lanes of all warps.
-        bases: Index at which shared and local memory begin for each thread.
-        starts: Index at which all memory of each thread begins.
         control: Of persistent forms.
     """
 
@@ -131,22 +126,20 @@ class Blocks:
         self.unit = unit if len(units) > 1 else np.zeros(1, np.int64)
         grids = np.array([each.grid for _, each, _ in units])
         self.grid = grids[0] if (grids == grids[0]).all() else grids[self.unit].T
-        self.starts = memory.starts[[copy for copy, *_ in units]][self.unit]
         warps = -(-per_block // WARP_THREADS)
         self.slot = self.block * warps * WARP_THREADS + self.thread
         self.slots = self._count * warps * WARP_THREADS
         self._team = self._teams(units, unit, per_block)
-        memory.window(self._count, total)
-        self.bases = {"shared": memory.bases["shared"][self.block], "local": memory.bases["local"]}
-        self._special: dict[str, Array] = {}
+        shared, local = memory.window(self._count, total)
+        self._known: dict[str, Array] = {
+            "": memory.starts[[copy for copy, *_ in units]][self.unit], "shared": shared[self.block], "local": local,
+            "slot": self.slot, "unit": self.unit, "block": self.block, "number": self.number,
+        }  # fmt: skip
         self._ticks = 0
         self._alive = np.zeros(self.slots, bool)
         self._alive[self.slot] = True
-        self._alive_in_block = np.full(self._count, per_block)
-        self._alive_count = total
         self.control = ControlWords(self, units) if launch.rank is not None else None
-        self._waiting: list[Group] = []
-        self._news = self._tired = False
+        self._waiting, self._news, self._tired = list[Group](), False, False
         registers = [np.full(each.itemsize, _POISON, np.uint8).view(each) if each.kind != "b" else np.zeros(1, bool)
                      for each in code.registers]  # fmt: skip
         self._ready = self._by_team(Group(self, np.arange(total), registers, 0, 0))
@@ -166,15 +159,18 @@ class Blocks:
         team = member % 2 if order.order == "reverse" else random.integers(0, _TEAMS, per_block)[member]
         return np.asarray(np.concatenate(waves)[self.block] * _TEAMS + team[self.thread])
 
-    def special(self, name: str) -> Array:
-        """Return a special register of all threads, as an array with an element for each or one for all."""
+    def known(self, name: str) -> Array:
+        """Return what is known of all threads, by the name of an attribute, a state space or a special register.
+
+        The array has an element for each thread, or one for all.
+        """
         if name in CLOCKS:
             self._ticks += 1
             now = self._ticks * _NS_A_TICK
             return np.array([now >> 32 if name.endswith("_hi") else now], np.uint64)
-        if name not in self._special:
-            self._special[name] = np.atleast_1d(np.asarray(SPECIAL[name](self))).astype(np.uint32)
-        return self._special[name]
+        if name not in self._known:
+            self._known[name] = np.atleast_1d(np.asarray(SPECIAL[name](self))).astype(np.uint32)
+        return self._known[name]
 
     def run(self) -> None:
         """Run all threads to their end.
@@ -187,7 +183,7 @@ class Blocks:
             if self._waiting and self._wave(self._waiting) > self._wave(self._ready) and self._release():
                 continue
             if not self._ready:
-                if not self._alive_count:
+                if not self._alive.any():
                     return
                 raise StoppedError("deadlock", "threads wait for others that never come", self._line())
             turns += 1
@@ -200,7 +196,8 @@ class Blocks:
             else:
                 self._go(self._next())
             if turns % _MOST_TURNS == 0 and time.process_time() > self._end_s:
-                raise StoppedError("hang", _ENDLESS, self._line())
+                message = "it does not end in time: it waits, or the launch is large"
+                raise StoppedError("hang", message, self._line())
 
     @staticmethod
     def _wave(groups: Sequence[Group]) -> int:
@@ -208,7 +205,7 @@ class Blocks:
         return max((each.team for each in groups), default=-_TEAMS) // _TEAMS
 
     def _line(self) -> int | None:
-        return min((self._code.segments[each.at].line for each in (*self._ready, *self._waiting)
+        return min((self._code.segments[each.at].last.line for each in (*self._ready, *self._waiting)
                     if each.at < len(self._code.segments)), default=None)  # fmt: skip
 
     def _next(self) -> Group:
@@ -262,62 +259,56 @@ class Blocks:
 
     def _go(self, group: Group, ahead: bool = False) -> None:
         """Run a group on to where it parts, waits or ends, or, unless it goes ahead, may meet others of its team."""
-        segments, jumps, others = self._code.segments, 0, bool(self._ready or self._waiting)
+        segments, jumps = self._code.segments, 0
         stop = self._first((each.at for each in self._ready if each.team == group.team and not ahead), default=None)
-        rounds = 0
-        while True:
-            if group.at >= len(segments):
-                return self._end(group)
+        while group.at < len(segments):
             segment = segments[group.at]
-            kind, target = segment.kind, group.at + 1
-            if kind in (BARRIER, WARP):
+            target = group.at + 1
+            if segment.kind in (BARRIER, WARP):
                 if not self._meets(group, segment):
                     self._waiting.append(group)
                     self._news = True
-                    return None
+                    return
                 group.at = target
                 continue
             taken = segment.run(group, group.registers)
-            if kind in (JUMP, END):
+            if segment.kind == JUMP:
                 jumps += 1
                 count = group.size if taken is None else np.count_nonzero(taken) * (group.size // taken.size)
                 if count == group.size:
-                    if kind == END:
-                        return self._end(group)
                     target = segment.target
                 elif count:
-                    first = self._part(group, np.flatnonzero(taken), segment.target if kind == JUMP else len(segments))
                     self._ready.append(self._part(group, np.flatnonzero(~taken), target))
-                    return self._end(first) if kind == END else self._ready.append(first)
+                    group = self._part(group, np.flatnonzero(taken), segment.target)
+                    break
             group.at = target
-            if stop is not None and self._first(target, stop) == stop:
-                return self._ready.append(group)
-            if others and jumps > _MOST_TURNS:
-                self._tired = True
-                return self._ready.append(group)
-            if jumps > _MOST_TURNS:
-                jumps, rounds = 0, rounds + 1
-                if rounds % _MOST_TURNS == 0 and time.process_time() > self._end_s:
-                    raise StoppedError("hang", _ENDLESS, segment.line)
+            met = stop is not None and self._first(target, stop) == stop
+            self._tired = jumps > _MOST_TURNS
+            if met or self._tired:
+                break
+        if group.at < len(segments):
+            self._ready.append(group)
+        else:
+            self._end(group)
 
     def _end(self, group: Group) -> None:
         """End the threads of a group."""
         self.memory.copy(group.threads)
         self._news = True
         self._alive[self.slot[group.threads]] = False
-        self._alive_in_block -= np.bincount(self.block[group.threads], minlength=self._count)
-        self._alive_count -= group.size
 
     def _meets(self, group: Group, segment: Segment) -> bool:
         """Run an instruction at which threads meet if all are there; return whether they were."""
-        if group.size < self._alive_count and (segment.kind == BARRIER or not self._complete(group, segment).all()):
+        if group.size < np.count_nonzero(self._alive) and (
+            segment.kind == BARRIER or not self._complete(group, segment).all()
+        ):
             return False
         segment.run(group, group.registers)
         return True
 
     def _complete(self, group: Group, segment: Segment) -> Array:
         """Return for each thread of a group whether all lanes are there that an instruction waits for."""
-        alive = np.packbits(self._alive, bitorder="little").view("<u4")[group.slot // WARP_THREADS]
+        alive = np.packbits(self._alive, bitorder="little").view("<u4")[group.of("slot") // WARP_THREADS]
         missing = alive & ~group.bits(np.ones(group.size, bool))
         mask = group.registers[segment.mask] if isinstance(segment.mask, int) else segment.mask
         return np.broadcast_to((mask & missing) == 0, group.size)
@@ -343,14 +334,14 @@ class Blocks:
         """Let the blocks go on of which all threads have come to a barrier; ``places``: where they wait."""
         blocks = {at: [self.block[each.threads] for each in alike] for at, alike in places.items()}
         came = [np.bincount(np.concatenate(each), minlength=self._count) for each in blocks.values()]
-        free = (sum(came) == self._alive_in_block) & (self._alive_in_block > 0)
+        alive = self._alive.reshape(self._count, -1).sum(axis=1)
+        free = (sum(came) == alive) & (alive > 0)
         if (free & (sum(each > 0 for each in came) > 1)).any():
-            line = self._code.segments[max(places)].line
+            line = self._code.segments[max(places)].last.line
             raise StoppedError("mismatched-barrier", "threads of a block wait at different barriers", line)
-        for at, alike in places.items():
-            joins = self._code.segments[at].computes
-            for group in [self._joined(alike)] if joins else alike:
-                self._pass(group, free[self.block[group.threads]])
+        for alike in places.values():
+            group = self._joined(alike)
+            self._pass(group, free[self.block[group.threads]])
 
     def _pass(self, group: Group, free: Array) -> None:
         """Let some threads of a group run the instruction at which they waited; the others wait on."""

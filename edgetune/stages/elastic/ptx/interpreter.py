@@ -29,6 +29,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
+from copy import deepcopy
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -49,11 +50,9 @@ def with_functions(module: Module, entry: Entry) -> Entry:
     """Return a kernel with the bodies of the functions that it calls."""
     if not any(each.op[0] == "call" for each in entry.instructions):
         return entry
-    code = [*entry.instructions, replace(entry.instructions[-1], op=("ret",), operands=(), guard=None)]
-    made = replace(
-        entry, instructions=code, registers=dict(entry.registers), labels=dict(entry.labels),
-        variables=[*entry.variables],
-    )  # fmt: skip
+    made = deepcopy(entry)
+    code = made.instructions
+    code.append(replace(code[-1], op=("ret",), operands=(), guard=None))
     for at, each in enumerate(code):  # which grows
         name = next((one for one in each.operands if not one.startswith("(")), "")
         if each.op[0] == "call" and name in module.functions and len(code) < MOST_STATEMENTS:
@@ -134,10 +133,10 @@ class PtxProgram:
         batches = self._batches(sequences, buffers)
         found: dict[int, CpuResult] = {}
         ran = self._ran([([sequences[each] for each in batch], buffers, limit_s) for batch in batches])
-        waiting = iter(batches)
+        done = zip(batches, ran, strict=False)
         for number in range(len(sequences)):
             while number not in found:
-                found |= zip(next(waiting), next(ran), strict=False)
+                found |= zip(*next(done), strict=False)
             yield found[number]
             if found[number].status == "hang":
                 return
@@ -225,11 +224,7 @@ class PtxProgram:
 
     def _code(self, symbol: str) -> tuple[Entry, Layout, Code]:
         if symbol not in self._codes:
-            entry = next((each for each in self.module.entries if each.name == symbol), None)
-            if entry is None:
-                names = ", ".join(each.name for each in self.module.entries)
-                raise InputError(f"no kernel {symbol!r} in {self._name}", f"it has {names}")
-            entry = with_functions(self.module, entry)
+            entry = with_functions(self.module, next(each for each in self.module.entries if each.name == symbol))
             placed = layout(self.module, entry)
             self._codes[symbol] = entry, placed, decoded(entry, placed, self._name)
         return self._codes[symbol]

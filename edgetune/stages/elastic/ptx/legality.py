@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from networkx import DiGraph, is_directed_acyclic_graph
+
 from edgetune.stages.elastic.kernel import Level, Refusal
 from edgetune.stages.elastic.ptx.control_flow import (
     BY_WARP,
@@ -11,6 +13,7 @@ from edgetune.stages.elastic.ptx.control_flow import (
     BasicBlock,
     Divergence,
     basic_blocks,
+    flow_graph,
     loops,
     reachable,
     results,
@@ -265,9 +268,9 @@ def block_legality(entry: Entry, flow: Divergence) -> tuple[Refusal, ...]:
 def _of_loops(entry: Entry, level: Level = "grid") -> list[Refusal]:
     """Refuse loops that poll and have no other end; at block level in shared memory too, but between barriers."""
     blocks = basic_blocks(entry)
-    found = []
-    for inside, heads in loops(blocks):
-        loop = _Loop(entry, blocks, inside, heads, shared=level == "block")
+    graph, found = flow_graph(blocks), []
+    for inside, heads in loops(graph):
+        loop = _Loop(entry, blocks, graph.subgraph(inside), heads, shared=level == "block")
         if level == "block" and loop.meets:
             continue
         if loop.polls and not any(map(loop.ends_at, inside)):
@@ -286,7 +289,7 @@ class _Loop:
     """
 
     def __init__(
-        self, entry: Entry, blocks: list[BasicBlock], inside: set[int], heads: set[int], *, shared: bool = False
+        self, entry: Entry, blocks: list[BasicBlock], inside: DiGraph, heads: set[int], *, shared: bool = False
     ) -> None:
         self._code, self._blocks, self._inside, self._heads = entry.instructions, blocks, inside, heads
         self._elsewhere = {"const", "param", "local", "nc", *(() if shared else ("shared",))}
@@ -296,19 +299,21 @@ class _Loop:
         for block, each in code:
             for name in results(each):
                 self._writes.setdefault(name, []).append((block, each))
+        read = ((name, one) for _, each in code for name in results(each) for one in sources(each))
+        self._sources = DiGraph(read).subgraph(self._writes)
         self.polls = [each for _, each in code if self._polls(each)]
         self.meets = any(waits_for_block(each) for _, each in code)
 
     def ends_at(self, block: int) -> bool:
         """Return whether a block is an exit that every turn passes, and that needs nobody else to be taken."""
         last = self._code[self._blocks[block].end - 1]
-        if last.guard is None or not set(self._blocks[block].next) - self._inside or not self._every_turn(block):
+        if last.guard is None or not set(self._blocks[block].next) - self._inside.nodes or not self._every_turn(block):
             return False
         if self._retries(last.guard[0]):
             return True
-        names = self._behind(last.guard[0]) | {last.guard[0]}
+        names = self._behind(last.guard[0])
         made = [one for name in names for one in self._writes.get(name, ())]
-        counts = any(name in self._behind(name) for name in names)
+        counts = not is_directed_acyclic_graph(self._sources.subgraph(names))
         counts |= any(operand.startswith(_CLOCKS) for _, each in made for operand in each.operands)
         return counts and all(each not in self.polls and self._every_turn(block) for block, each in made)
 
@@ -320,20 +325,12 @@ class _Loop:
 
     def _every_turn(self, block: int) -> bool:
         """Return whether every turn of the loop passes a block."""
-        kept = self._inside - {block}
-        without = [BasicBlock(0, 0, tuple(one for one in each.next if one in kept)) for each in self._blocks]
-        return block in self._heads or not any(head in reachable(without, without[head].next) for head in self._heads)
+        inside = self._inside
+        return block in self._heads or not any(head in reachable(inside, inside[head], block) for head in self._heads)
 
     def _behind(self, name: str) -> set[str]:
-        """Return the names, written in the loop, that go into one: itself only if it goes into itself."""
-        found: set[str] = set()
-        rest = [name]
-        while rest:
-            for _, each in self._writes.get(rest.pop(), ()):
-                new = self._writes.keys() & set(sources(each)) - found
-                found |= new
-                rest += new
-        return found
+        """Return the names, written in the loop, that go into one, and itself."""
+        return {name, *reachable(self._sources, [name])}
 
     def _retries(self, guard: str) -> bool:
         """Return whether the loop ends when a compare-and-swap finds what was read there before: some thread does."""
@@ -343,7 +340,6 @@ class _Loop:
         compared = set(made[0][1].operands[1:3])
         for each in self.polls:
             if "cas" in each.op and compared == {each.operands[0], each.operands[2]}:
-                names = self._behind(each.operands[2]) | {each.operands[2]}
-                seen = [one for name in names for _, one in self._writes.get(name, ())]
+                seen = [one for name in self._behind(each.operands[2]) for _, one in self._writes.get(name, ())]
                 return any(one is each or (one.op[0] == "ld" and one.operands[1] == each.operands[1]) for one in seen)
         return False

@@ -108,7 +108,6 @@ class Memory:
 
     Attributes:
         starts: Index of each copy.
-        bases: Index at which a state space begins: of each block for shared, of each thread for local memory.
         limit: Of shared and local memory, bytes.
         copies: Asynchronous copies under way: threads, where to, where from, bytes to read, bytes to write.
     """
@@ -137,15 +136,6 @@ class Memory:
         self.starts = np.arange(copies) * self._size
         self._window = copies * self._size
         self._begins, self._ends = [each for each, _ in spans], [each + len(contents) for each, contents in spans]
-        self._same = np.zeros(_PARAMETER_BYTES, bool)
-        self._strides = {"shared": 0, "local": 0}
-        self.limit = {"shared": 0, "local": 0}
-        self.bases: dict[str, Array] = {}
-        self.copies: list[tuple[Array, Array, Array, Array, int]] = []
-        self._see()
-
-    def _see(self) -> None:
-        self._views = {each: self._bytes.view(f"u{each}") for each in (1, 2, 4, 8)}
 
     def contents(self, copy: int = 0) -> Mapping[str, Array]:
         """Return the buffers, and behind them the variables of the module that kernels write, as they are now."""
@@ -176,15 +166,12 @@ class Memory:
             launches: By the number of a copy.
 
         Raises:
-            InputError: the arguments are not those that the kernel takes, or name a buffer that is not there; or no GPU
-                has so much shared memory.
+            InputError: the arguments are not those that the kernel takes, or no GPU has so much shared memory.
         """
-        packed = np.stack([self._packed(entry, placed, launch) for launch in launches.values()])
-        self._same = (packed == packed[0]).all(axis=0)
-        for copy, each in zip(launches, packed, strict=True):
-            self._bytes[int(self.starts[copy]) + self._parameters :][: len(each)] = each
-        first, some = next(iter(launches.items()))
-        self._first = int(self.starts[first])
+        for copy, launch in launches.items():
+            packed = self._packed(entry, placed, launch)
+            self._bytes[int(self.starts[copy]) + self._parameters :][: len(packed)] = packed
+        some = next(iter(launches.values()))
         self.limit = {"shared": placed.shared_bytes + some.dynamic_shared_bytes, "local": placed.local_bytes}
         for space, size in self.limit.items():
             if size > _MOST_SHARED_BYTES:
@@ -198,9 +185,6 @@ class Memory:
         found = bytearray(_PARAMETER_BYTES)
         for place, (argument, parameter) in enumerate(zip(launch.arguments, entry.parameters, strict=True)):
             if isinstance(argument, Pointer):
-                if argument.buffer not in self.address:
-                    known = ", ".join(self.address)
-                    raise InputError(f"{entry.name}: no buffer {argument.buffer!r}", f"there are {known}")
                 value = self.address[argument.buffer].to_bytes(8, "little")
             else:
                 value = argument.value
@@ -211,21 +195,22 @@ class Memory:
             found[at : at + len(value)] = value
         return np.frombuffer(bytes(found), np.uint8)
 
-    def window(self, blocks: int, threads: int) -> None:
-        """Make room for the shared memory of blocks and the local memory of threads; its contents are undefined."""
+    def window(self, blocks: int, threads: int) -> tuple[Array, Array]:
+        """Make room for the shared memory of blocks and the local memory of threads; its contents are undefined.
+
+        Returns:
+            The index at which that of each block begins, and that of each thread.
+        """
         self._strides = {space: -(-size // 16) * 16 + 16 for space, size in self.limit.items()}
         local = self._window + blocks * self._strides["shared"]
         total = -(-(local + threads * self._strides["local"]) // _ALIGNMENT) * _ALIGNMENT
         if total > len(self._bytes):
             self._bytes = np.concatenate([self._bytes, np.empty(total - len(self._bytes), np.uint8)])
-            self._see()
         self._bytes[self._window :] = _UNWRITTEN
-        self.copies = []
+        self.copies: list[tuple[Array, Array, Array, Array, int]] = []
         self._local, self._total = local, total
-        self.bases = {
-            "shared": self._window + np.arange(blocks) * self._strides["shared"],
-            "local": local + np.arange(threads) * self._strides["local"],
-        }
+        shared = self._window + np.arange(blocks) * self._strides["shared"]
+        return shared, local + np.arange(threads) * self._strides["local"]
 
     def places(self, threads: Any, space: str, address: Array, size_bytes: int, what: str) -> Array:
         """Return the indices of an access, checked.
@@ -249,18 +234,16 @@ class Memory:
         if space in self.limit:
             if high > self.limit[space]:
                 raise StoppedError("crash", f"{what} outside of the {self.limit[space]} bytes of {space} memory")
-            return np.asarray(at + threads.base(space))
+            return np.asarray(at + threads.of(space))
         at, low = at.astype(np.int64, copy=False), int(np.minimum.reduce(unsigned))
         if space == "param":
             at, low, high = at + self._parameters, low + self._parameters, high + self._parameters
         span = bisect_right(self._begins, low) - 1
         if span < 0 or high > self._ends[span]:
             self._check(at, size_bytes, f"{what} outside of all buffers")
-        if space == "param" and high - low == size_bytes and self._same[low - self._parameters :][:size_bytes].all():
-            return np.asarray(at + self._first)
         if high > self._size:
-            return np.where(at < self._size, at + threads.base(""), at)
-        return np.asarray(at + threads.base(""))
+            return np.where(at < self._size, at + threads.of(""), at)
+        return np.asarray(at + threads.of(""))
 
     def _check(self, at: Array, size_bytes: int, message: str) -> None:
         """Check generic addresses one by one.
@@ -278,17 +261,17 @@ class Memory:
 
     def load(self, at: Array, size_bytes: int) -> Array:
         """Return the values at checked indices."""
-        return self._views[size_bytes].take(at >> _SHIFT[size_bytes])
+        return self._bytes.view(f"u{size_bytes}").take(at >> _SHIFT[size_bytes])
 
     def store(self, at: Array, value: Array) -> None:
         """Write values at checked indices; of several at one place the last remains."""
         size_bytes = value.dtype.itemsize
         bits = value.view(f"u{size_bytes}")
-        self._views[size_bytes][at >> _SHIFT[size_bytes]] = bits if len(at) > 1 else bits[-1:]
+        self._bytes.view(bits.dtype)[at >> _SHIFT[size_bytes]] = bits if len(at) > 1 else bits[-1:]
 
     def change(self, operation: np.ufunc, at: Array, value: Array) -> None:
         """Apply an operation to checked places, one after the other."""
-        operation.at(self._views[value.itemsize].view(value.dtype), at >> _SHIFT[value.itemsize], value)
+        operation.at(self._bytes.view(value.dtype), at >> _SHIFT[value.itemsize], value)
 
     def copy(self, of: Array) -> None:
         """Make the asynchronous copies of some threads."""

@@ -2,7 +2,6 @@
 
     fma.rn.f32 %f3, %f1, %f2, 0f3F800000    v1 = R[4]; v2 = R[5]; v3 = k1(v1, v2, k2)     in a segment without branches
     @%p1 add.s32 %r2, %r2, 1                v6 = where(v4, v5 + k3, v5); R[7] = v6
-    @%p1 bra $L; add.s32 %r2, %r2, 1; $L:   v4 = ~v3; v6 = v5 + k3; v7 = where(v4, v6, v5); R[7] = v7
 
 An array has an element for each thread that runs the segment, or one for all of them. Registers keep their bits between
 segments as unsigned numbers.
@@ -22,9 +21,6 @@ from edgetune.stages.elastic.ptx.thread_group import CLOCKS, SPECIAL
 Operation: TypeAlias = Callable[..., Any]
 
 _ADDRESS = re.compile(r"\[\s*([%\w$@.]+)\s*(?:\+\s*(-?\w+))?\s*\]")
-_WORD = re.compile(r"[%\w$@]+")
-CARRY = "%cc"
-"""The carry flag of each thread, which extended-precision arithmetic writes and reads."""
 
 
 def parts(operand: str) -> list[str]:
@@ -60,25 +56,6 @@ class Statements:
     known: dict[int, dict[np.dtype[Any], str]] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Region:
-    """Instructions that some threads skip: they are written for all, and have effects for the others alone.
-
-    Args:
-        start: Number of the first instruction.
-        end: Number of the one behind the last.
-        held: Expression of the threads that do not skip them.
-        known: Names of values before.
-        written: Registers that are written.
-    """
-
-    start: int
-    end: int
-    held: str
-    known: dict[int, dict[np.dtype[Any], str]]
-    written: set[int] = field(default_factory=set)
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
     """What an instruction computes or does.
@@ -111,20 +88,17 @@ class Operands:
         now: Statements of the present segment.
         at: The present instruction.
         guard: Its predicate, as an expression.
-        regions: Those that it is in, the innermost last.
     """
 
     def __init__(self, entry: Entry, symbols: Mapping[str, int]) -> None:
         self._symbols = symbols
-        self._numbers = {name: number for number, name in enumerate([*entry.registers, CARRY])}
+        self._numbers = {name: number for number, name in enumerate(entry.registers)}
         declared = [DTYPES[kind].itemsize * (2 if kind in PAIRS else 1) if kind != "pred" else 0
-                    for kind in (*entry.registers.values(), "pred")]  # fmt: skip
+                    for kind in entry.registers.values()]  # fmt: skip
         self.types = [np.dtype(f"u{size_bytes}" if size_bytes else bool) for size_bytes in declared]
         self.names: dict[str, Any] = {"where": np.where, "guarded": guarded}
         self._count = 0
         self.guard: str | None = None
-        self.regions: list[Region] = []
-        self._span = _spans(entry, self._numbers)
         self.at: Instruction | None = None
         self.now = Statements()
 
@@ -152,7 +126,7 @@ class Operands:
         if operand.startswith("%"):
             if operand[1:] not in SPECIAL and operand[1:] not in CLOCKS:
                 raise KeyError(operand)
-            value = self.let(f"T.special({operand[1:]!r})")
+            value = self.let(f"T.of({operand[1:]!r})")
             return value if dtype == np.uint32 else self.let(f"{value}.astype({self.bind(dtype)})")
         return self.bind(self._constant(operand, dtype))
 
@@ -220,8 +194,6 @@ class Operands:
             before = self._register(number, dtype)
             expression = f"where({self.guard}, {expression}, {before})"
         self.now.written.add(number)
-        for region in self.regions:
-            region.written.add(number)
         self.now.known[number] = {dtype: self.let(expression)}
 
     def perform(self, rule: Rule | None) -> None:
@@ -241,44 +213,15 @@ class Operands:
         reads = [self.address(one) if kind == "[]" else self.read(one, kind)
                  for operand, kind in zip(operands, rule.reads, strict=True)
                  for one in (parts(operand) if operand.startswith("{") else [operand])]  # fmt: skip
-        value = reads[0] if rule.compute is None else f"{self.bind(rule.compute)}({', '.join(reads)})"
-        if rule.acts:
-            value = self._acted(self.bind(rule.compute), reads, [kind for _, kind in writes])
+        run = self.bind(rule.compute)
+        value = reads[0] if rule.compute is None else f"{run}({', '.join([*['T'] * rule.acts, *reads])})"
+        if rule.acts and self.guard is not None:
+            types = ", ".join(self.bind(DTYPES[kind]) for _, kind in writes)
+            value = f"guarded({run}, T, {self.guard}, [{', '.join(reads)}], [{types}])"
         several = rule.acts or len(writes) > 1
         value = self.let(value) if several else value
         for place, (target, kind) in enumerate(writes):
             self.write(target, kind, f"{value}[{place}]" if several else value)
-
-    def _acted(self, run: str, reads: Sequence[str], kinds: Sequence[str]) -> str:
-        """Return the expression of what those threads do for which the guard holds, and that skip no region."""
-        guard = self.guard
-        if self.regions:
-            held = self.regions[-1].held
-            guard = held if guard is None else self.let(f"{guard} & {held}")
-        if guard is None:
-            return f"{run}(T, {', '.join(reads)})"
-        types = ", ".join(self.bind(DTYPES[kind]) for kind in kinds)
-        return f"guarded({run}, T, {guard}, [{', '.join(reads)}], [{types}])"
-
-    def enter(self, start: int, end: int, skipped: str) -> None:
-        """Begin instructions that threads skip for which an expression holds."""
-        held = self.let(f"~{skipped}")
-        if self.regions:
-            held = self.let(f"{self.regions[-1].held} & {held}")
-        self.regions.append(Region(start, end, held, dict(self.now.known)))
-
-    def leave(self, end: int) -> None:
-        """End the regions that end at an instruction: registers keep their values where threads skipped them."""
-        known = self.now.known
-        while self.regions and self.regions[-1].end == end:
-            region = self.regions.pop()
-            for number in sorted(region.written & known.keys()):  # not those of a region within this one alone
-                dtype, value = next(iter(known.pop(number).items()))
-                if number in region.known:
-                    known[number] = region.known[number]
-                first, last = self._span[number]
-                if number in self.now.used or first < region.start or last >= region.end:
-                    known[number] = {dtype: self.let(f"where({region.held}, {value}, {self._register(number, dtype)})")}
 
     def address(self, operand: str) -> str:
         """Return the expression of an address in brackets."""
@@ -315,13 +258,3 @@ def guarded(run: Operation, threads: Any, guard: Any, values: Sequence[Any], typ
     for target, each in zip(wide, found or (), strict=True):
         target[chosen] = each
     return wide
-
-
-def _spans(entry: Entry, numbers: Mapping[str, int]) -> dict[int, tuple[int, int]]:
-    """Return the first and the last instruction that names each register; the carry flag is not named."""
-    found = {numbers[CARRY]: (-1, len(entry.instructions))}
-    for place, each in enumerate(entry.instructions):
-        for word in _WORD.findall(f"{each.operands} {each.guard}"):
-            if word in numbers:
-                found[numbers[word]] = found.get(numbers[word], (place, 0))[0], place
-    return found

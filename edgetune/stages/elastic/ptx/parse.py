@@ -10,6 +10,7 @@ Statements in braces of their own, as inline assembly has them, may declare regi
 own, ``name@2``. Source of the syntax: NVIDIA, "PTX ISA", chapters 4 and 5.
 """
 
+import math
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -19,11 +20,8 @@ from dataclasses import dataclass, field
 from edgetune.errors import InputError
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
-_ENTRY = re.compile(
-    r"(?:\.(?:visible|weak|extern)\s+)*\.entry\s+(?P<name>[\w$]+)\s*(?:\((?P<parameters>[^)]*)\))?(?P<bounds>[^{;]*)\{"
-)
-_FUNCTION = re.compile(
-    r"(?:\.(?:visible|weak)\s+)*\.func\s*(?:\((?P<results>[^)]*)\)\s*)?(?P<name>[\w$]+)\s*"
+_BODY = re.compile(
+    r"(?:\.(?:visible|weak|extern)\s+)*\.(?P<kind>entry|func)\s*(?:\((?P<results>[^)]*)\)\s*)?(?P<name>[\w$]+)\s*"
     r"(?:\((?P<parameters>[^)]*)\))?(?P<bounds>[^{;]*)\{"
 )
 _FILE = re.compile(r"^\s*\.file\s+(\d+)\s+\"([^\"\n]*)\"", re.MULTILINE)
@@ -170,8 +168,7 @@ def parse(text: str, name: str) -> Module:
     lines = [found.start() for found in re.finditer("\n", text)]
     files = {found[1]: found[2] for found in _FILE.finditer(text)}
     entries, functions, outside, at = [], {}, [], 0
-    bodies = [*_ENTRY.finditer(blank), *_FUNCTION.finditer(blank)]
-    for found in sorted(bodies, key=lambda found: found.start()):
+    for found in _BODY.finditer(blank):
         end = _closing(blank, found.end() - 1)
         if end is None:
             line = bisect_right(lines, found.start()) + 1
@@ -179,7 +176,7 @@ def parse(text: str, name: str) -> Module:
         outside.append(blank[at : found.start()])
         at = end
         read = _Reader(blank, name, (lines, files), found, end).entry()
-        if found.re is _FUNCTION:
+        if found["kind"] == "func":
             functions[read.name] = read
         else:
             entries.append(read)
@@ -210,9 +207,7 @@ def _closing(text: str, opening: int) -> int | None:
 
 def _variable(found: re.Match[str]) -> Variable:
     each = max(1, int(found["type"].strip("bsuf") or 8) // 8) if found["type"] != "pred" else 1
-    count = 1
-    for number in re.findall(r"\[(\d*)\]", found["shape"]):
-        count *= int(number or 0)
+    count = math.prod(int(number or 0) for number in re.findall(r"\[(\d*)\]", found["shape"]))
     align = re.search(r"\.align\s+(\d+)", found["words"])
     value = b""
     if found["value"] and re.fullmatch(r"[\s{},\d+-]+", found["value"]):
@@ -235,7 +230,7 @@ class _Reader:
         self._source: tuple[str, int] | None = None
         self._at, self._end = found.end(), end - 1
         inside = found.end("parameters") if found["parameters"] is not None else -1
-        given = f"{found.groupdict().get('results') or ''}, {found['parameters'] or ''}"
+        given = f"{found['results'] or ''}, {found['parameters'] or ''}"
         self._entry = Entry(
             found["name"], found["bounds"].strip(), tuple(variables_in(given)),
             (found.start(), end), (found.start("name"), found.end("name"), inside), self._line(found.start("name")),

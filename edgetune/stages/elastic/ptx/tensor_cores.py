@@ -136,9 +136,15 @@ def _in_registers(elements: Array) -> list[Array]:
 
 def _spread(threads: Any, warps: Array, elements: Array, kind: str) -> list[Array]:
     """Return registers that hold an array of elements, warps and lanes."""
-    numbers = np.zeros((len(elements), threads.size), elements.dtype)
-    numbers[:, warps] = elements
+    numbers = _by_thread(threads, warps, elements)
     return _in_registers(numbers.astype(np.int32) if kind == "s32" else narrowed(numbers, kind))
+
+
+def _by_thread(threads: Any, warps: Array, elements: Array) -> Array:
+    """Return an array of elements, warps and lanes as one of elements and threads."""
+    found = np.zeros((len(elements), threads.size), elements.dtype)
+    found[:, warps] = elements
+    return found
 
 
 _LOADS = frozenset({"sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "b16"})
@@ -165,9 +171,7 @@ def _loaded(threads: Any, address: Array, *, space: str, count: int, turns: bool
     elements = elements.transpose(0, 1, 3, 2) if turns else elements
     found = elements[:, :, _GROUP[:, None], 2 * _PLACE[:, None] + np.arange(2)].astype(np.uint32)
     words = found[..., 0] | found[..., 1] << np.uint32(16)
-    answer = np.zeros((count, threads.size), np.uint32)
-    answer[:, threads.warps()] = words.transpose(1, 0, 2)
-    return list(answer)
+    return list(_by_thread(threads, threads.warps(), words.transpose(1, 0, 2)))
 
 
 def _wmma(each: Instruction) -> Rule:
@@ -215,9 +219,7 @@ def _fragment_moved(
         threads.memory.store(places, _elements(threads, values, kind)[:, warps].ravel())
         return None
     bits = threads.memory.load(places, dtype.itemsize).reshape(at.shape)
-    numbers = np.zeros((len(bits), threads.size), bits.dtype)
-    numbers[:, warps] = bits
-    return _in_registers(numbers)
+    return _in_registers(_by_thread(threads, warps, bits))
 
 
 PRODUCTS: dict[str, Callable[[Instruction], Rule]] = {"mma": _mma, "ldmatrix": _ldmatrix, "wmma": _wmma}

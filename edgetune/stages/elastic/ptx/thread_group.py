@@ -67,32 +67,14 @@ class Group:
         """Return some of these threads, for one instruction."""
         return Group(self.blocks, self.threads[chosen], [], self.at, self.team)
 
-    def _of(self, name: str, value: Array) -> Array:
-        """Return what is known of all threads for these."""
+    def of(self, name: str) -> Array:
+        """Return what is known of these threads (see ``Blocks``)."""
+        value: Array = self.blocks.known(name)
         if len(value) == 1:
             return value
         if name not in self._kept:
             self._kept[name] = value.take(self.threads)
         return self._kept[name]
-
-    def special(self, name: str) -> Array:
-        """Return the values of a special register."""
-        return self._of(name, self.blocks.special(name))
-
-    def base(self, space: str) -> Array:
-        """Return the index at which a state space begins for each thread."""
-        return self._of(space, self.blocks.bases.get(space, self.blocks.starts))
-
-    @property
-    def slot(self) -> Array:
-        """Of each thread among the lanes of all warps."""
-        return self._of("slot", self.blocks.slot)
-
-    @property
-    def lane(self) -> Array:
-        """Of each thread in its warp."""
-        lane: Array = self.slot % WARP_THREADS
-        return lane
 
     def full(self, value: Array) -> Array:
         """Return an array with an element for each thread."""
@@ -102,26 +84,26 @@ class Group:
         """Return the place in the arrays of this group of the lanes of all warps; -1 where one is not in it."""
         if "places" not in self._kept:
             found = np.full(self.blocks.slots, -1)
-            found[self.slot] = np.arange(self.size)
+            found[self.of("slot")] = np.arange(self.size)
             self._kept["places"] = found
         return self._kept["places"]
 
     def bits(self, which: Array) -> Array:
         """Return, to each thread, which lanes of its warp are among some threads, as the bits of a number."""
         held = np.zeros(self.blocks.slots, bool)
-        held[self.slot] = which
+        held[self.of("slot")] = which
         words = np.packbits(held, bitorder="little").view("<u4").astype(np.uint32)
-        return np.asarray(words[self.slot // WARP_THREADS])
+        return np.asarray(words[self.of("slot") // WARP_THREADS])
 
     def from_lane(self, value: Array, lane: Array) -> Array:
         """Return the value of another lane of the warp; its own where there is none, which PTX leaves undefined."""
-        own = np.arange(self.size)
-        source = self.places()[self.slot - self.lane + (lane & (WARP_THREADS - 1))]
+        own, slot = np.arange(self.size), self.of("slot")
+        source = self.places()[slot - slot % WARP_THREADS + (lane & (WARP_THREADS - 1))]
         return np.asarray(self.full(value)[np.where((source >= 0) & (lane < WARP_THREADS), source, own)])
 
     def of_warp(self, value: Array, named: Array) -> tuple[Array, Array]:
         """Return, to each thread, a row of the values of its warp's lanes, and which of these are there and named."""
-        places = self.places().reshape(-1, WARP_THREADS)[self.slot // WARP_THREADS]
+        places = self.places().reshape(-1, WARP_THREADS)[self.of("slot") // WARP_THREADS]
         asked = np.broadcast_to(named, self.size)[:, None] >> np.arange(WARP_THREADS, dtype=np.uint32) & np.uint32(1)
         return self.full(value)[places], (places >= 0) & (asked == 1)
 
@@ -139,6 +121,6 @@ class Group:
 
     def by_block(self, value: Array) -> Array:
         """Return the sum of a value over the threads of each block, to each of its threads."""
-        block = self.blocks.block[self.threads]
+        block = self.of("block")
         sums: Array = np.bincount(block, np.broadcast_to(value, self.size))[block]
         return sums
