@@ -77,7 +77,7 @@ def test_warming_up_runs_every_form_and_leaves_the_answer() -> None:
 
 def test_a_form_whose_blocks_would_not_be_whole_warps_is_left_out() -> None:
     with Machine().context() as context:
-        assert Program(context, changed(logical=Logical((8, 1, 1), (48, 1, 1))), BUILD).per_thread(0) == (1,)
+        assert Program(context, changed(logical=Logical((8, 1, 1), (48, 1, 1))), BUILD).forms(0) == {None, 1}
 
 
 def test_arguments_of_the_launch_before_are_left_alone() -> None:
@@ -140,7 +140,7 @@ def test_an_elastic_form_that_does_not_fit_is_left_out() -> None:
     forms = {**FORMS, "double_it": {**FORMS["double_it"], 2: Resources(32, 64 << 10)}}
     with Machine(kernels=kernels).context() as context:
         program = Program(context, calls, replace(BUILD, forms=forms))
-        assert [program.per_thread(call) for call in (0, 1)] == [(), (1,)]
+        assert [program.forms(call) for call in (0, 1)] == [{None}, {None, 1}]
 
 
 def test_shared_memory_declared_and_given_together() -> None:

@@ -79,14 +79,14 @@ def timed_calls(context: Context, program: Program, image: bytes) -> tuple[Call,
             for launches in (wholes, parted)
         )  # the first request warms up
     return tuple(
-        replace(call, whole_s=whole or None, block_s=(block if 1 in program.per_thread(place) else whole) or None)
+        replace(call, whole_s=whole or None, block_s=(block if 1 in program.forms(place) else whole) or None)
         for place, (call, whole, block) in enumerate(zip(calls, whole_s, block_s, strict=True))
     )
 
 
 def _parted(program: Program, whole: Launch) -> list[Launch]:
     """Return a call as a block for each multiprocessor and the rest; the original, where it has no elastic form."""
-    if 1 not in program.per_thread(whole.call):
+    if 1 not in program.forms(whole.call):
         return [whole]
     first = min(whole.count, program.sm_count)
     parts = [(0, first)] if first == whole.count else [(0, first), (first, whole.count - first)]

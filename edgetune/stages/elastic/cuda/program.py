@@ -18,7 +18,7 @@ are brought too early or too late find nothing left in the counter.
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -166,13 +166,9 @@ class Program:
         """Fill a buffer as if it had never been written."""
         self._context.fill(self._addresses[name], _UNWRITTEN, self._sizes_bytes[name])
 
-    def per_thread(self, call: int) -> tuple[int, ...]:
-        """Return the numbers of logical threads in a physical one for which a call has elastic forms."""
-        return tuple(key for key in self._calls[call] if key not in (None, PERSISTENT))
-
-    def has_persistent(self, call: int) -> bool:
-        """Return whether a call has a persistent form."""
-        return PERSISTENT in self._calls[call]
+    def forms(self, call: int) -> Collection[int | None]:
+        """Return the forms of a call by logical threads in a physical one, as ``Build``'s: those that fit the GPU."""
+        return self._calls[call].keys()
 
     def launch(self, launch: Launch, stream: Any, records: int = 0) -> None:
         """Put a launch on a stream and return at once.
