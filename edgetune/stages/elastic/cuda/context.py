@@ -4,7 +4,7 @@
         context.allocate(...) context.stream(...)   noted as they are made
                                                     freed, the last first; the primary context is released
 
-A context belongs to the thread that opened it; ``building`` makes one of a part of the GPU. Source: CUDA Driver API.
+A context belongs to the thread that opened it; ``building`` has it use a part of the GPU. Source: CUDA Driver API.
 
     pointers  [ . ][ . ][ . ][ . ]           arguments of a launch as ``cuLaunchKernel`` reads them, packed once
                 |    |    |    +--> {grid, block, first, count}     only these two numbers change from shard to shard
@@ -79,21 +79,9 @@ class Context:
         self.now_ns, self.sleep_s = now_ns, sleep_s
         self.hung = False
         """Whether a kernel hangs: then nothing is freed, as freeing would wait for it."""
-        self.handle: Any = None
-        """The driver's handle of this context."""
-        self._made: list[tuple[str, Any]] = []
-
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        """Make this context current while the block runs, and free at its end what was made in it."""
-        self.driver.call("cuCtxPushCurrent", self.handle)
-        try:
-            with self.scope():
-                yield
-        finally:
-            if not self.hung:
-                with suppress(DeviceError):  # after a failed kernel every call fails; the process is about to end
-                    self.driver.call("cuCtxPopCurrent")
+        self.part: Any = None
+        """The green context of streams that are given no other; ``None`` for the whole GPU."""
+        self._made: list[tuple[Any, ...]] = []
 
     def allocate(self, size_bytes: int) -> int:
         """Return the address of device memory, aligned to 256 bytes; at least one byte is allocated.
@@ -105,8 +93,7 @@ class Context:
             address = self.driver.call("cuMemAlloc", max(size_bytes, 1))
         except DeviceError as error:
             raise DeviceError(f"{size_bytes / (1 << 20):.1f} MiB of GPU memory: {error.message}", error.hint) from None
-        self._made.append(("cuMemFree", address))
-        return int(address)
+        return int(self.noted("cuMemFree", address))
 
     def upload(self, address: int, data: bytes) -> None:
         """Copy bytes to the GPU; they are there on return."""
@@ -140,8 +127,9 @@ class Context:
 
         Args:
             priority: Its priority.
-            part: A green context, on whose multiprocessors alone its kernels run; see ``green.part_of``.
+            part: A green context, on whose multiprocessors alone its kernels run; see ``building.part_of``.
         """
+        part = part or self.part
         if part is None:
             made = self.driver.call("cuStreamCreateWithPriority", NON_BLOCKING, priority)
         else:
@@ -214,14 +202,14 @@ class Context:
             raise
         finally:
             while len(self._made) > before and not self.hung:
-                function, handle = self._made.pop()
+                function, *handles = self._made.pop()
                 with suppress(DeviceError):
-                    self.driver.call(function, handle)
+                    self.driver.call(function, *handles)
 
-    def noted(self, function: str, handle: Any) -> Any:
+    def noted(self, function: str, *handle: Any) -> Any:
         """Return a handle, to which this function is applied at the end of the scope."""
-        self._made.append((function, handle))
-        return handle
+        self._made.append((function, *handle))
+        return handle[0] if handle else None
 
 
 @contextmanager
@@ -249,10 +237,11 @@ def open_context(
     device = driver.call("cuDeviceGet", index)
     context = Context(driver, read_facts(driver, device, index), now_ns=now_ns, sleep_s=sleep_s)
     with context.scope():
-        context.handle = driver.call("cuDevicePrimaryCtxRetain", device)
+        handle = driver.call("cuDevicePrimaryCtxRetain", device)
         context.noted("cuDevicePrimaryCtxRelease", device)
-        with context.current():
-            yield context
+        driver.call("cuCtxPushCurrent", handle)
+        context.noted("cuCtxPopCurrent")
+        yield context
 
 
 def read_facts(driver: Driver, device: Any, index: int) -> GpuFacts:

@@ -17,7 +17,7 @@ What a launch takes is measured as the GPU is opened: from the end of a kernel t
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 from edgetune.processes.families import without_collections
 from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, GlobalTimer, delay
-from edgetune.stages.elastic.cuda.building import Build, build, compiled_image, green_context
+from edgetune.stages.elastic.cuda.building import Build, build, compiled_image, use_part
 from edgetune.stages.elastic.cuda.context import HANG_S, WITHOUT, Context, open_context
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, Logical, Resources, blocks_resident
@@ -305,9 +305,8 @@ def open_gpu_session(
         DeviceError: cuda-bindings, the driver or the GPU is missing, or a part of it is not available.
     """
     driver = load_driver(module, WITHOUT)
-    with ExitStack() as stack:
-        context = stack.enter_context(open_context(driver, index, now_ns=now_ns, sleep_s=sleep_s))
+    with open_context(driver, index, now_ns=now_ns, sleep_s=sleep_s) as context:
         if sm_count is not None:
-            context = stack.enter_context(green_context(context, sm_count))
+            use_part(context, sm_count)
         context.facts = replace(context.facts, gpu=replace(context.facts.gpu, launch_s=launch_s(context)))
         yield GpuSession(context, **options)
