@@ -109,7 +109,7 @@ def test_a_kernel_that_hangs_is_reported_and_not_waited_for(monkeypatch: pytest.
 def test_a_launch_that_the_kernel_does_not_take_is_not_tried_and_others_are() -> None:
     short = replace(TRIALS[0], call=replace(TRIALS[0].call, arguments=TRIALS[0].call.arguments[:2]))
     large = replace(TRIALS[0], call=replace(TRIALS[0].call, logical=Logical((1, 1, 1), (2048, 1, 1))))
-    for wrong, why in ((short, "takes arguments of"), (large, "blocks of 2048 threads")):
+    for wrong, why in ((short, "takes arguments of"), (large, "it has 2048 threads")):
         with Machine().context() as context:
             found, untried = check(context, BUILD, SOURCE, [wrong, TRIALS[1]])
         assert [each.kernel for each in found] == ["add_one"]

@@ -29,7 +29,7 @@ from edgetune.stages.elastic.view import ElasticPolicy, Record
 from edgetune.units import NS
 from edgetune.workflows.kernels.options import RunOptions, ShareOptions, SimulateOptions
 from edgetune.workflows.kernels.place import Place, gpu_place, model_place, opened
-from edgetune.workflows.kernels.plan import KernelRun, check_kernels, include_folders, plan_of
+from edgetune.workflows.kernels.plan import KernelRun, include_folders, plan_of
 from edgetune.workflows.output import FinishedRun
 from edgetune.workflows.reporting import Reporter, Stopping, noting_signals
 
@@ -134,10 +134,9 @@ def _ready(opts: RunOptions, reporter: Reporter) -> Iterator[tuple[GpuSession, K
         opts.device, sms=opts.sms, seed=plan.seed, records=opts.blocks, include=include, persistent=persistent
     ) as ready:
         reporter.info(f"compiling for {ready.gpu.name}")
-        plan = replace(plan, gpu=ready.gpu, tasks=ready.fitted(plan.tasks))
         with blaming(file):
-            check_kernels(plan.tasks, plan.gpu, simulated=False)
-        yield ready, plan
+            tasks = ready.fitted(plan.tasks)
+        yield ready, replace(plan, gpu=ready.gpu, tasks=tasks)
 
 
 def run_all(runs: Runs, reporter: Reporter) -> None:

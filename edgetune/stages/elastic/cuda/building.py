@@ -23,9 +23,12 @@ from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of, 
 from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.front import Forms, check_version, forms_of, transform
-from edgetune.stages.elastic.gpu import KernelSequence, Resources
+from edgetune.stages.elastic.gpu import Call, Gpu, KernelSequence, Resources, blocks_resident
 from edgetune.stages.elastic.kernel import TransformResult
+from edgetune.stages.elastic.model import check_fits
 from edgetune.workloads.cuda_driver import NotOfferedError
+
+_WARP_THREADS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,24 @@ def load_forms(transformed: TransformResult, context: Context, name: str) -> Bui
             return Resources(registers, shared_bytes, local_bytes)
 
         return Build(image, forms_of(transformed, needs))
+
+
+def fitting(call: Call, kernels: Mapping[str, Forms], gpu: Gpu) -> Forms:
+    """Return the forms of a call that a GPU can run, the original and those whose blocks fit and are whole warps.
+
+    Raises:
+        InputError: there is no such kernel, or no block of the original fits.
+    """
+    forms, logical = kernels.get(call.kernel), call.logical
+    if forms is None:
+        raise InputError(f"its source has no kernel {call.kernel}", f"it has {', '.join(kernels)}")
+    check_fits(replace(call, resources={1: forms[None]}), gpu)
+    return {
+        key: needs for key, needs in forms.items()
+        if key is None
+        or (call.elastic and (key < 2 or logical.threads % (_WARP_THREADS * key) == 0)  # lanes keep their warps
+            and blocks_resident(gpu, needs, logical.threads // max(key, 1), logical.dynamic_shared_bytes))
+    }  # fmt: skip
 
 
 def image_of(text: str, context: Context, name: str) -> bytes:

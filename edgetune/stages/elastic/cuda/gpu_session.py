@@ -21,19 +21,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
+from edgetune.errors import blaming
 from edgetune.processes.families import without_collections
 from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, GlobalTimer, delay
-from edgetune.stages.elastic.cuda.building import Build, build, compiled_image, use_part
+from edgetune.stages.elastic.cuda.building import Build, build, compiled_image, fitting, use_part
 from edgetune.stages.elastic.cuda.context import HANG_S, WITHOUT, Context, open_context
 from edgetune.stages.elastic.cuda.program import Program
-from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, Logical, Resources, blocks_resident
+from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, Logical, Resources
 from edgetune.stages.elastic.kernel import PERSISTENT
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import values
-from edgetune.stages.elastic.view import Decision, Launch, LaunchPiece, Residency, View, upcoming
+from edgetune.stages.elastic.policies.simple import Sequential
+from edgetune.stages.elastic.view import Launch, Residency
 from edgetune.stats import median
 from edgetune.units import NS
 from edgetune.workloads.cuda_driver import load_driver
@@ -95,19 +97,7 @@ def _parted(program: Program, whole: Launch) -> list[Launch]:
 
 EMPTY_KERNEL = "edgetune_empty"
 EMPTY_SOURCE = f'extern "C" __global__ void {EMPTY_KERNEL}() {{}}'
-_EMPTY_CALLS, _EMPTY_RUN_S = 50, 0.1
-
-
-class _OneByOne:
-    """Launches a kernel when the one before it has ended."""
-
-    name: ClassVar[str] = "one by one"
-
-    def decide(self, view: View) -> Sequence[Decision]:
-        """Return the next kernel."""
-        (state,) = view.tasks
-        found = None if state.in_flight else upcoming(state)
-        return () if found is None else (LaunchPiece(state.task.name, found[1]),)
+_EMPTY_RUN_S = 0.1
 
 
 def reaction_s(context: Context, image: bytes | None = None) -> float:
@@ -122,13 +112,13 @@ def reaction_s(context: Context, image: bytes | None = None) -> float:
         DeviceError: NVRTC is missing.
     """
     call = Call(EMPTY_KERNEL, Logical((1, 1, 1), (1, 1, 1)), elastic=False)
-    task = GpuTask("empty", KernelSequence("empty", (call,) * _EMPTY_CALLS))
+    task = GpuTask("empty", KernelSequence("empty", (call,)))
     with context.scope():
         build = Build(image or compiled_image(EMPTY_SOURCE, context, "empty"), {EMPTY_KERNEL: {None: Resources(0)}})
         program = Program(context, task.network, build)
         program.warm_up(context.stream())
         backend = CudaBackend(context, {task.name: program}, [task])
-        loop = ElasticLoop(_OneByOne(), backend, [task], gpu=context.facts.gpu, duration_s=_EMPTY_RUN_S)
+        loop = ElasticLoop(Sequential(), backend, [task], gpu=context.facts.gpu, duration_s=_EMPTY_RUN_S)
         loop.run()
     return median([later.ended_ns - earlier.ended_ns for earlier, later in pairwise(loop.launches)]) / NS
 
@@ -205,10 +195,20 @@ class GpuSession:
         """Return tasks whose calls have the needs of their compiled kernels, and whether they have elastic forms.
 
         Raises:
-            InputError: a network has no source, or does not compile.
+            InputError: a network has no source, does not compile, or does not fit the GPU.
             DeviceError: the compiler is missing.
         """
-        return tuple(replace(task, network=self._fitted(task.network)) for task in tasks)
+        found = list[GpuTask]()
+        for task in tasks:
+            network, calls = task.network, list[Call]()
+            with blaming(f"task {task.name}, network {network.name}"):
+                for call in network.calls:
+                    there = fitting(call, self.build(network).forms, self.gpu)
+                    needs = {**{key: each for key, each in there.items() if key}, 1: there[None]}
+                    elastic, persistent = 1 in there, PERSISTENT in there
+                    calls.append(replace(call, resources=needs, elastic=elastic, persistent=persistent))
+            found.append(replace(task, network=replace(network, calls=tuple(calls))))
+        return tuple(found)
 
     def measured(self, tasks: Sequence[GpuTask]) -> tuple[GpuTask, ...]:
         """Make tasks ready, and return them with the time of each of their kernels, by which policies size pieces.
@@ -223,27 +223,6 @@ class GpuSession:
             program.network = replace(task.network, calls=timed_calls(self.context, program, self.timer_image))
             found.append(replace(task, network=program.network))
         return tuple(found)
-
-    def _fitted(self, network: KernelSequence) -> KernelSequence:
-        forms = self.build(network).forms
-
-        def fits(call: Call, form: Resources | None) -> bool:
-            """Return whether there is such a form of a call, and it fits the GPU as the original does."""
-            needs = (call.logical.threads, call.logical.dynamic_shared_bytes)
-            return form is not None and blocks_resident(self.gpu, form, *needs) > 0
-
-        calls = (
-            call
-            if (of := forms.get(call.kernel)) is None
-            else replace(
-                call,
-                resources={**{key: each for key, each in of.items() if key}, 1: of[None]},
-                elastic=fits(call, of.get(1)),
-                persistent=fits(call, of.get(PERSISTENT)),
-            )
-            for call in network.calls
-        )
-        return replace(network, calls=tuple(calls))
 
     @contextmanager
     def open_backend(self, tasks: Sequence[GpuTask]) -> Iterator[CudaBackend]:

@@ -19,17 +19,16 @@ are brought too early or too late find nothing left in the counter.
 import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.stages.elastic.cuda.building import Build
+from edgetune.errors import DeviceError, EdgetuneError, InputError, blaming
+from edgetune.stages.elastic.cuda.building import Build, fitting
 from edgetune.stages.elastic.cuda.context import Context, Packed
-from edgetune.stages.elastic.gpu import Call, KernelSequence, Pointer, Resources
+from edgetune.stages.elastic.gpu import Call, KernelSequence, Pointer
 from edgetune.stages.elastic.kernel import (
     CONTROL_BYTES,
     DONE_OFFSET_BYTES,
@@ -89,13 +88,8 @@ class ControlWords:
         self._driver.call("cuStreamWaitValue32", stream, address, self._blocks[call], _AT_LEAST)
 
 
-_WARP_THREADS = 32
 _UNWRITTEN = 0xFF
 """Fill of scratch and outputs: as floating point, not a number."""
-
-
-class _TooLargeError(InputError):
-    """A form needs more than a multiprocessor has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,49 +226,31 @@ class Program:
             for key in self._calls[place]:
                 first, count = (0, whole) if key is None else (whole if key == PERSISTENT else 0, 0)
                 shape = key or 1, None if key is None else 1
-                self.launch(Launch(0, "", 0, place, call, first, count, *shape, persistent=key == PERSISTENT), stream)
+                launch = Launch(0, "", 0, place, call, first, count, *shape, persistent=key == PERSISTENT)
+                try:
+                    self.launch(launch, stream)
+                except DeviceError as error:
+                    raise type(error)(f"kernel {symbol_of(call.kernel, key)}: {error.message}", error.hint) from None
         self._context.synchronise(stream)
 
     def _ready(self, module: Any, place: int, call: Call) -> dict[int | None, _Ready]:
         """Return the forms of a call by logical threads in a physical one; ``None`` is the original.
 
-        ``PERSISTENT`` is the form of one logical thread that takes from the counter. Forms that do not fit are left
-        out: what is chosen from are those that fit, and the original does.
+        ``PERSISTENT`` is the form of one logical thread that takes from the counter.
         """
-        forms, logical = self._built.forms.get(call.kernel), call.logical
-        if forms is None:
-            known = ", ".join(self._built.forms)
-            raise InputError(f"network {self.network.name} has no kernel {call.kernel}", f"its source has {known}")
-        ready: dict[int | None, _Ready] = {None: self._form(module, place, call, None, forms[None])}
-        for key, needs in forms.items() if call.elastic else ():
-            if key is None or (key > 1 and logical.threads % (_WARP_THREADS * key)):
-                continue  # as everywhere: lanes keep their warps where a physical block is whole warps
-            with suppress(_TooLargeError):
-                ready[key] = self._form(module, place, call, key, needs)
-        return ready
+        with blaming(f"network {self.network.name}"):
+            there = fitting(call, self._built.forms, self._context.facts.gpu)
+        return {key: self._form(module, place, call, key) for key in there}
 
-    def _form(self, module: Any, place: int, call: Call, key: int | None, needs: Resources) -> _Ready:
+    def _form(self, module: Any, place: int, call: Call, key: int | None) -> _Ready:
         """Return a form, ready to be launched.
 
         Raises:
-            InputError: a block takes more shared memory than the GPU has, or more threads than the registers of the
-                compiled form allow; or the arguments do not suit it.
+            InputError: the arguments do not suit it.
         """
-        gpu, driver, logical = self._context.facts.gpu, self._context.driver, call.logical
-        symbol = symbol_of(call.kernel, key)
+        logical, symbol = call.logical, symbol_of(call.kernel, key)
         block = logical.block if (key or 1) == 1 else (logical.threads // (key or 1), 1, 1)
-        shared_bytes = logical.dynamic_shared_bytes
-        asked_bytes = needs.static_shared_bytes + shared_bytes
-        if asked_bytes > gpu.shared_bytes_per_block:
-            has = f"{gpu.name} gives a block {gpu.shared_bytes_per_block} at most"
-            raise _TooLargeError(f"kernel {symbol}: {asked_bytes} bytes of shared memory, and {has}", "use less")
-        function = self._context.function(module, symbol, shared_bytes)
-        most = driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
-        limit, threads = driver.call("cuFuncGetAttribute", most, function), math.prod(block)
-        if threads > limit:
-            message = f"kernel {symbol}: blocks of {threads} threads, and its registers allow {limit}"
-            hint = f"launch {call.kernel} with smaller blocks, or bound it with __launch_bounds__"
-            raise _TooLargeError(message, hint)
+        function = self._context.function(module, symbol, logical.dynamic_shared_bytes)
         values = [
             self._addresses[each.buffer].to_bytes(8, "little") if isinstance(each, Pointer) else each.value
             for each in call.arguments
@@ -283,7 +259,7 @@ class Program:
         part = None if key is None else logical
         turns = [Packed(values, part, control=control, recorded=self._built.recorded) for _ in range(2)]
         self._check_sizes(call, symbol, function, turns[0].sizes_bytes)
-        return _Ready(function, block, shared_bytes, itertools.cycle(turns))
+        return _Ready(function, block, logical.dynamic_shared_bytes, itertools.cycle(turns))
 
     def _check_sizes(self, call: Call, symbol: str, function: Any, sizes_bytes: tuple[int, ...]) -> None:
         """Refuse arguments of other sizes than the kernel reads, where the driver can tell (CUDA 12.4)."""
