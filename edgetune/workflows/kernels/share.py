@@ -16,7 +16,7 @@ from edgetune.artifacts.yaml_document import plain
 from edgetune.errors import InputError, PartialError, blaming
 from edgetune.serving.clock import Supervision
 from edgetune.serving.requests import latencies_s
-from edgetune.stages.elastic.bound import BOUNDED, LatencyBound, admitted, latency_bound
+from edgetune.stages.elastic.bound import BOUNDED, LatencyBound, admitted, describe_bound, latency_bound
 from edgetune.stages.elastic.cuda.building import check_source
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.gpu import GpuTask
@@ -238,9 +238,13 @@ def _finished(opts: ShareOptions, runs: Runs, reporter: Reporter) -> FinishedRun
         }
         for task in plan.tasks
     ]  # fmt: skip
+    bounds = dict[str, dict[str, Any]]()
+    for policy, bound in runs.bounds.items():
+        of = (row for row in runs.rows if (row.event, row.policy, row.task) == ("request", policy, bound.task))
+        bounds[policy] = {**plain(bound), "said": describe_bound(bound, max(latencies_s(of), default=None))}
     conditions = {
         **runs.place.conditions, "duration_s": plan.duration_s, "seed": plan.seed, "tasks": tasks,
-        "policies": runs.conditions, "bounds": plain(runs.bounds), "refused": list(runs.refused),
+        "policies": runs.conditions, "bounds": bounds, "refused": list(runs.refused),
     }  # fmt: skip
     header = Header.new(
         kernel_timeline.KIND, kernel_timeline.VERSION, inputs={"tasks": opts.tasks}, conditions=conditions
