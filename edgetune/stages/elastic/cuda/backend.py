@@ -26,7 +26,7 @@ from edgetune.stages.elastic.cuda.context import HANG_S, Context
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.gpu import GpuTask
 from edgetune.stages.elastic.kernel import NO_QUOTA
-from edgetune.stages.elastic.view import Launch, LaunchEvent
+from edgetune.stages.elastic.view import Launch, LaunchEvent, Residency
 from edgetune.units import NS
 from edgetune.workloads.cuda_driver import KernelFailedError
 
@@ -75,7 +75,9 @@ class CudaBackend:
         hang_s: float = HANG_S,
         records: BlockRecords | None = None,
     ) -> None:
-        self._context, self._programs, self._records = context, programs, records
+        self._context, self._programs, self.records = context, programs, records
+        self.residencies: Sequence[Residency] = ()
+        """Where blocks were, of a run that is over, where they wrote it down."""
         self._hang_s, self._now_ns = hang_s, context.now_ns
         ranks = stream_priorities(tasks, *context.priorities())
         parts = {task.name: part_of(context, task.sms) for task in tasks}
@@ -166,7 +168,7 @@ class CudaBackend:
         waits = [self._ends[number] for number in launch.after if number in self._ends]
         for end in waits:
             driver.call("cuStreamWaitEvent", stream, end, 0)
-        records = 0 if self._records is None else self._records.reserve(launch)
+        records = 0 if self.records is None else self.records.reserve(launch)
         start = self._event() if waits or not self._lines[launch.task] else None
         in_flight = _InFlight(launch, start, self._event(), self._now_ns())
         if start is not None:

@@ -35,7 +35,7 @@ from edgetune.stages.elastic.kernel import PERSISTENT
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import values
 from edgetune.stages.elastic.policies.simple import Sequential
-from edgetune.stages.elastic.view import Launch, Residency
+from edgetune.stages.elastic.view import Launch
 from edgetune.stats import median
 from edgetune.units import NS
 from edgetune.workloads.cuda_driver import load_driver
@@ -150,14 +150,6 @@ class GpuSession:
         timer_image: bytes | None = None,
     ) -> None:
         self.context = context
-        self.residencies: tuple[Residency, ...] = ()
-        """Residencies of the last backend, where blocks were recorded."""
-        self.unrecorded = 0
-        """Launches of the last backend for whose records there was no room."""
-        self.records_apart_ns: int | None = None
-        """Uncertainty of their times on the host's clock, ns; ``None`` where none were recorded."""
-        self.lost: str | None = None
-        """Why the GPU cannot be used any more; ``None`` where it can."""
         self._recorded, self._seed, self._hang_s = recorded, seed, hang_s
         self._builder, self._timer_image = builder, timer_image
         self.programs: dict[str, Program] = {}
@@ -232,7 +224,6 @@ class GpuSession:
             InputError, DeviceError: as ``prepare``.
         """
         self.prepare(tasks)
-        self.residencies, self.unrecorded, self.records_apart_ns = (), 0, None
         with self.context.scope():
             recorded = self._recorded
             records = BlockRecords(self.context, GlobalTimer(self.context, self.timer_image)) if recorded else None
@@ -240,10 +231,8 @@ class GpuSession:
             gc.collect()  # now, and not during a run, where it would take milliseconds
             with without_collections():
                 yield backend
-            self.lost = backend.lost
             if records is not None and not backend.lost:
-                self.residencies, self.unrecorded = tuple(records.residencies()), records.unrecorded
-                self.records_apart_ns = records.timer.uncertain_ns
+                backend.residencies = records.residencies()
 
     def build(self, network: KernelSequence) -> Build:
         """Return the compiled kernels of a network, for every part of this GPU; they are compiled once.
