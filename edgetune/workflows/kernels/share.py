@@ -18,7 +18,6 @@ from edgetune.serving.clock import Supervision
 from edgetune.serving.requests import latencies_s
 from edgetune.stages.elastic.bound import BOUNDED, LatencyBound, admitted, describe_bound, latency_bound
 from edgetune.stages.elastic.cuda.backend import CudaBackend
-from edgetune.stages.elastic.cuda.building import check_source
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.gpu import GpuTask
 from edgetune.stages.elastic.loop import ElasticLoop
@@ -124,9 +123,6 @@ def planned(opts: RunOptions, reporter: Reporter) -> Iterator[tuple[KernelRun, P
     if opts.plot is not None and not opts.blocks:
         raise InputError("--plot draws where blocks were, which are not recorded", "add --blocks")
     plan, file = plan_of(opts, reporter), name_of(opts.tasks)
-    for task in plan.tasks:
-        with blaming(f"{file}: task {task.name}"):
-            check_source(task.network)
     include = [*include_folders(plan.document, opts.tasks), *opts.include]
     persistent = Persistent.name in plan.policies
     with opened(

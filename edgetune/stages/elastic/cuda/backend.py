@@ -194,6 +194,8 @@ class CudaBackend:
             for line in self._lines.values():
                 while line and self._over(line, found):
                     pass
+                if line:
+                    self._watch(line[0])
         except DeviceError as error:  # of whatever kind: what an event tells is wrong with the whole context
             self._lose(error.message)
         found += self._failed
@@ -204,13 +206,9 @@ class CudaBackend:
         """Take in the events of the oldest launch of a stream; return whether it has ended."""
         driver, oldest = self._context.driver, line[0]
         number = oldest.launch.number
-        if oldest.started_ns is None:
-            if not driver.is_over(oldest.start):
-                self._watch(oldest)
-                return False
+        if oldest.started_ns is None and driver.is_over(oldest.start):
             oldest.started_ns = self._begun(oldest, self._times.at_ns(oldest.start), found)
-        if not driver.is_over(oldest.end):
-            self._watch(oldest)
+        if oldest.started_ns is None or not driver.is_over(oldest.end):
             return False
         ended_ns = max(self._times.at_ns(oldest.end), oldest.started_ns)
         found.append(LaunchEvent(number, "ended", ended_ns))

@@ -67,7 +67,8 @@ def build(
         InputError: the network has no source, its source does not compile, or its PTX is newer than the driver.
         DeviceError: NVRTC is missing, or the driver does not compile the PTX.
     """
-    check_source(network)
+    if not network.source:
+        raise InputError(f"network {network.name} has no source", "it can only be simulated; leave its tasks out")
     name, arch = f"{network.name}.cu", arch_of(context.facts.gpu)
     done = transform(network.source, name, arch, options=options, persistent=persistent)
     if recorded:
@@ -142,16 +143,6 @@ def image_of(text: str, context: Context, name: str) -> bytes:
 def compiled_image(source: str, context: Context, name: str) -> bytes:
     """Return CUDA C, without forms, as PTX for a GPU; arguments and errors as ``image_of`` and ``compiler.ptx_of``."""
     return image_of(ptx_of(source, arch_of(context.facts.gpu), name=name)[0], context, name)
-
-
-def check_source(network: KernelSequence) -> None:
-    """Check that a network can run on a GPU at all.
-
-    Raises:
-        InputError: it has no source.
-    """
-    if not network.source:
-        raise InputError(f"network {network.name} has no source", "it can only be simulated; leave its tasks out")
 
 
 _DEFAULT_STREAM = 1
