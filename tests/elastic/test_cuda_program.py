@@ -133,12 +133,6 @@ def test_a_launch_that_the_driver_refuses_is_told_by_its_kernel() -> None:
             program.warm_up(context.stream())
 
 
-def test_without_parameter_information_sizes_are_not_checked() -> None:
-    with Machine(more={"missing": ["cuFuncGetParamInfo"]}).program() as (context, program):
-        program.warm_up(context.stream())
-        assert np.array_equal(program.read("z"), 2 * X + 1)
-
-
 def test_an_elastic_form_that_does_not_fit_is_left_out() -> None:
     """The original fits with its registers and shared memory, two of its forms do not."""
     calls = changed(logical=Logical((1, 1, 1), (1024, 1, 1), 100 << 10))

@@ -15,7 +15,7 @@ on a GPU that draws a screen.
 
 import itertools
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,15 +83,14 @@ class CudaBackend:
         parts = {task.name: part_of(context, task.sms) for task in tasks}
         self._streams = {task.name: context.stream(ranks[task.priority], parts[task.name]) for task in tasks}
         self._times = EventTimes(context)
-        self._beside = {  # for blocks of persistent launches that come back
-            task.name: itertools.cycle([context.stream(ranks[task.priority], parts[task.name]) for _ in range(_BESIDE)])
-            for task in tasks
-            if programs[task.name].control is not None
-        }
+        self._beside = dict[str, Iterator[Any]]()
+        """Streams for blocks of persistent launches that come back, in turns, by task."""
+        for task in tasks:
+            if (control := programs[task.name].control) is not None:
+                control.set_quota(NO_QUOTA)  # a run that broke down may have left another
+                streams = [context.stream(ranks[task.priority], parts[task.name]) for _ in range(_BESIDE)]
+                self._beside[task.name] = itertools.cycle(streams)
         self._quotas = dict.fromkeys(self._beside, NO_QUOTA)
-        for control in (programs[name].control for name in self._beside):
-            if control is not None:  # a run that broke down may have left another
-                control.set_quota(NO_QUOTA)
         self._lines: dict[str, deque[_InFlight]] = {task.name: deque() for task in tasks}
         self._ends: dict[int, Any] = {}
         """End events of launches in flight, by number."""

@@ -14,8 +14,8 @@ still those of the big one, and results say so. Whether a GPU and its driver hav
 one. Source: CUDA Driver API.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgetune.errors import DeviceError, InputError
@@ -24,7 +24,7 @@ from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.front import Forms, check_version, forms_of, transform
 from edgetune.stages.elastic.gpu import Call, Gpu, KernelSequence, Resources, blocks_resident
-from edgetune.stages.elastic.kernel import TransformResult
+from edgetune.stages.elastic.kernel import Parameter, TransformResult
 from edgetune.stages.elastic.model import check_fits
 from edgetune.workloads.cuda_driver import NotOfferedError
 
@@ -39,11 +39,13 @@ class Build:
         image: PTX, as ``cuModuleLoadData`` takes it.
         forms: Of its kernels, by name.
         recorded: Whether its kernels take the address of block records.
+        sizes_bytes: Of the arguments of its kernels, by name.
     """
 
     image: bytes
     forms: Mapping[str, Forms]
     recorded: bool = False
+    sizes_bytes: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 def build(
@@ -104,7 +106,14 @@ def load_forms(transformed: TransformResult, context: Context, name: str) -> Bui
             )  # fmt: skip
             return Resources(registers, shared_bytes, local_bytes)
 
-        return Build(image, forms_of(transformed, needs))
+        kernels = [each.kernel for each in transformed.kernels]
+        sizes_bytes = {each.name: [_size_bytes(parameter) for parameter in each.parameters] for each in kernels}
+        return Build(image, forms_of(transformed, needs), sizes_bytes=sizes_bytes)
+
+
+def _size_bytes(parameter: Parameter) -> int:
+    """Return the size of an argument, which stands behind its type."""
+    return int(parameter.type.partition("[")[2][:-1])
 
 
 def fitting(call: Call, kernels: Mapping[str, Forms], gpu: Gpu) -> Forms:

@@ -300,8 +300,7 @@ class Packed:
             whole.append(control.to_bytes(_ADDRESS_BYTES, "little"))
         if recorded:
             whole.append(bytes(_ADDRESS_BYTES))
-        self.sizes_bytes = tuple(len(value) for value in whole)
-        offsets = [0, *accumulate(-(-size // _ALIGNED_BYTES) * _ALIGNED_BYTES for size in self.sizes_bytes)]
+        offsets = [0, *accumulate(-(-len(value) // _ALIGNED_BYTES) * _ALIGNED_BYTES for value in whole)]
         self._bytes = np.zeros(offsets[-1], np.uint8)
         for offset, value in zip(offsets, whole, strict=False):  # the last offset is the end
             self._bytes[offset : offset + len(value)] = np.frombuffer(value, np.uint8)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgetune.errors import DeviceError, EdgetuneError, InputError, blaming
+from edgetune.errors import DeviceError, InputError, blaming
 from edgetune.stages.elastic.cuda.building import Build, fitting
 from edgetune.stages.elastic.cuda.context import Context, Packed
 from edgetune.stages.elastic.gpu import Call, KernelSequence, Pointer
@@ -39,7 +39,6 @@ from edgetune.stages.elastic.kernel import (
     symbol_of,
 )
 from edgetune.stages.elastic.view import Launch
-from edgetune.workloads.cuda_driver import NotOfferedError
 
 _STRIDE_BYTES = 16
 _AT_LEAST = 0
@@ -173,15 +172,10 @@ class Program:
             records: Address of its block records; 0 for none.
 
         Raises:
-            EdgetuneError: its kernel has no such form.
             DeviceError: CUDA refuses it.
         """
         key = None if launch.blocks is None else PERSISTENT if launch.persistent else launch.per_thread
-        ready = self._calls[launch.call].get(key)
-        if ready is None:
-            form = "persistent form" if key == PERSISTENT else f"form for {launch.per_thread} logical threads in one"
-            message = f"kernel {launch.what.kernel} has no {form}"
-            raise EdgetuneError(message, "the policy is at fault: choose another")
+        ready = self._calls[launch.call][key]
         grid = launch.what.logical.grid if launch.blocks is None else (launch.blocks, 1, 1)
         if not launch.persistent or self.control is None:
             self._put(ready, (launch.first, launch.count), grid, stream, records)
@@ -240,38 +234,24 @@ class Program:
         """
         with blaming(f"network {self.network.name}"):
             there = fitting(call, self._built.forms, self._context.facts.gpu)
-        return {key: self._form(module, place, call, key) for key in there}
-
-    def _form(self, module: Any, place: int, call: Call, key: int | None) -> _Ready:
-        """Return a form, ready to be launched.
-
-        Raises:
-            InputError: the arguments do not suit it.
-        """
-        logical, symbol = call.logical, symbol_of(call.kernel, key)
-        block = logical.block if (key or 1) == 1 else (logical.threads // (key or 1), 1, 1)
-        function = self._context.function(module, symbol, logical.dynamic_shared_bytes)
         values = [
             self._addresses[each.buffer].to_bytes(8, "little") if isinstance(each, Pointer) else each.value
             for each in call.arguments
         ]
+        given_bytes = [len(each) for each in values]
+        takes_bytes = self._built.sizes_bytes.get(call.kernel, given_bytes)
+        if takes_bytes != given_bytes:
+            message = f"kernel {call.kernel} takes arguments of {takes_bytes} bytes, and is given {given_bytes}"
+            raise InputError(message, f"check the arguments of {call.kernel} in network {self.network.name}")
+        return {key: self._form(module, place, values, key) for key in there}
+
+    def _form(self, module: Any, place: int, values: Sequence[bytes], key: int | None) -> _Ready:
+        """Return a form, ready to be launched."""
+        call = self.network.calls[place]
+        logical = call.logical
+        block = logical.block if (key or 1) == 1 else (logical.threads // (key or 1), 1, 1)
+        function = self._context.function(module, symbol_of(call.kernel, key), logical.dynamic_shared_bytes)
         control = self.control.address(place) if self.control is not None and key == PERSISTENT else None
         part = None if key is None else logical
         turns = [Packed(values, part, control=control, recorded=self._built.recorded) for _ in range(2)]
-        self._check_sizes(call, symbol, function, turns[0].sizes_bytes)
         return _Ready(function, block, logical.dynamic_shared_bytes, itertools.cycle(turns))
-
-    def _check_sizes(self, call: Call, symbol: str, function: Any, sizes_bytes: tuple[int, ...]) -> None:
-        """Refuse arguments of other sizes than the kernel reads, where the driver can tell (CUDA 12.4)."""
-        driver = self._context.driver
-        found: list[int] = []
-        try:
-            for place in range(len(sizes_bytes) + 1):
-                found.append(int(driver.call("cuFuncGetParamInfo", function, place)[1]))
-        except NotOfferedError:
-            return
-        except DeviceError:  # it has no more parameters
-            pass
-        if tuple(found) != sizes_bytes:
-            message = f"kernel {symbol} takes arguments of {found} bytes, and is given {list(sizes_bytes)}"
-            raise InputError(message, f"check the arguments of {call.kernel} in network {self.network.name}")
