@@ -158,7 +158,7 @@ def _policy(
         for name in dict.fromkeys([*priorities, *by_task])
     )
     return PolicyFigures(
-        policy, len(turns), tasks, sum(each.answers_per_s for each in tasks), _busy(rows, kept_s, told.get("gpu"))
+        policy, len(turns), tasks, sum(each.answers_per_s for each in tasks), _busy(rows, kept_s, told_sms(told))
     )
 
 
@@ -202,22 +202,27 @@ def _task(
     )
 
 
-def _busy(rows: Iterable[KernelTimelineRow], kept_s: Mapping[int, float], gpu: Any) -> float | None:
+def told_sms(told: Mapping[str, Any]) -> int:
+    """Return how many multiprocessors the conditions of a file tell of; 0 where they tell none."""
+    gpu = told.get("gpu")
+    said = gpu.get("sm_count") if isinstance(gpu, dict) else None
+    return said if isinstance(said, int) and said > 0 else 0
+
+
+def _busy(rows: Iterable[KernelTimelineRow], kept_s: Mapping[int, float], sm_count: int) -> float | None:
     """Return the share of the time in which a multiprocessor had a block, the mean of all of them.
 
     Args:
         rows: Of all turns.
         kept_s: Until when it was kept where blocks were, by turn, s.
-        gpu: What the file says of it.
+        sm_count: Multiprocessors; 0: those that are seen.
     """
     spans = sorted(
         (row.turn, row.sm, row.started_s, row.finished_s)
         for row in rows
         if row.event == "residency" and row.sm is not None and row.started_s is not None
     )
-    said = gpu.get("sm_count") if isinstance(gpu, dict) else None
-    sms = said if isinstance(said, int) and said > 0 else len({span[1] for span in spans})
-    available_s = sms * sum(kept_s.values())
+    available_s = (sm_count or len({span[1] for span in spans})) * sum(kept_s.values())
     if not spans or not available_s:
         return None
     busy_s = 0.0

@@ -119,11 +119,10 @@ class CudaBackend:
             return
         try:
             in_flight = self._put(launch)
-        except KernelFailedError as error:
-            self._fail(launch, error.message)
-            self._lose(error.message)
         except EdgetuneError as error:
             self._fail(launch, error.message)
+            if isinstance(error, KernelFailedError):
+                self._lose(error.message)
         else:
             if not self._ends:
                 self._progress_ns = in_flight.since_ns

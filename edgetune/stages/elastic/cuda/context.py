@@ -300,10 +300,9 @@ class Packed:
             whole.append(control.to_bytes(_ADDRESS_BYTES, "little"))
         if recorded:
             whole.append(bytes(_ADDRESS_BYTES))
-        offsets = [0, *accumulate(-(-len(value) // _ALIGNED_BYTES) * _ALIGNED_BYTES for value in whole)]
-        self._bytes = np.zeros(offsets[-1], np.uint8)
-        for offset, value in zip(offsets, whole, strict=False):  # the last offset is the end
-            self._bytes[offset : offset + len(value)] = np.frombuffer(value, np.uint8)
+        aligned = [value + bytes(-len(value) % _ALIGNED_BYTES) for value in whole]
+        offsets = [0, *accumulate(map(len, aligned))]
+        self._bytes = np.frombuffer(b"".join(aligned), np.uint8).copy()
         self._pointers = np.array([self._bytes.ctypes.data + offset for offset in offsets[:-1]], np.uint64)
         self.address = int(self._pointers.ctypes.data)
         """The address of the arguments for ``cuLaunchKernel``."""
@@ -311,13 +310,10 @@ class Packed:
         self._part = None if logical is None else self._bytes[part : part + kernel.SIZE_BYTES].view(np.uint32)
         self._records = self._bytes[offsets[-2] : offsets[-1]].view(np.uint64)[:1] if recorded else None
 
-    def set_part(self, first: int, count: int) -> None:
-        """Set the logical blocks; the original takes them all."""
+    def place(self, first: int, count: int, records: int) -> None:
+        """Set the logical blocks, of which the original takes all, and the address of block records, 0 for none."""
         if self._part is not None:
             self._part[kernel.FIRST_OFFSET_BYTES // _WORD_BYTES] = first
             self._part[kernel.COUNT_OFFSET_BYTES // _WORD_BYTES] = count
-
-    def set_records(self, address: int) -> None:
-        """Set the address of the block records; 0 for none."""
         if self._records is not None:
-            self._records[0] = address
+            self._records[0] = records

@@ -59,7 +59,7 @@ def timed_calls(context: Context, program: Program, image: bytes) -> tuple[Call,
     """
     driver, calls = context.driver, program.network.calls
     wholes = [[Launch(0, "", 0, place, call, 0, call.logical.blocks)] for place, call in enumerate(calls)]
-    parted = [_parted(program, whole) for (whole,) in wholes]
+    parted = [_parted(program, whole, context.facts.gpu.sm_count) for (whole,) in wholes]
     with context.scope():
         wait, stream = delay(context, image, DELAY_NS), context.stream()
         events = [(context.event(), context.event()) for _ in calls]
@@ -86,11 +86,11 @@ def timed_calls(context: Context, program: Program, image: bytes) -> tuple[Call,
     )
 
 
-def _parted(program: Program, whole: Launch) -> list[Launch]:
+def _parted(program: Program, whole: Launch, sm_count: int) -> list[Launch]:
     """Return a call as a block for each multiprocessor and the rest; the original, where it has no elastic form."""
     if 1 not in program.forms(whole.call):
         return [whole]
-    first = min(whole.count, program.sm_count)
+    first = min(whole.count, sm_count)
     parts = [(0, first)] if first == whole.count else [(0, first), (first, whole.count - first)]
     return [replace(whole, first=begin, count=count, blocks=count) for begin, count in parts]
 

@@ -139,11 +139,6 @@ class Program:
         """Control words of persistent forms; ``None`` where no kernel has one."""
         self._calls = [self._ready(module, place, call) for place, call in enumerate(network.calls)]
 
-    @property
-    def sm_count(self) -> int:
-        """Multiprocessors that it runs on."""
-        return self._context.facts.gpu.sm_count
-
     def write(self, values: Mapping[str, npt.NDArray[Any]]) -> None:
         """Fill buffers, with arrays of their shapes and types."""
         for name, value in values.items():
@@ -200,8 +195,7 @@ class Program:
 
     def _put(self, ready: _Ready, part: tuple[int, int], grid: Dim, stream: Any, records: int = 0) -> None:
         packed = next(ready.turns)
-        packed.set_part(*part)
-        packed.set_records(records)
+        packed.place(*part, records)
         self._context.driver.call(
             "cuLaunchKernel", ready.function, *grid, *ready.block, ready.shared_bytes, stream, packed.address, 0
         )
