@@ -58,10 +58,6 @@ class FakeCuda(CudaWork):
         return (self.version,)
 
     @answers(1)
-    def cuDeviceGetCount(self) -> tuple[Any, ...]:
-        return (len(self.works),)
-
-    @answers(1)
     def cuDeviceGet(self, ordinal: int) -> tuple[Any, ...]:
         refuse(codes.INVALID_DEVICE, when=not 0 <= ordinal < len(self._devices))
         return (self._devices[ordinal],)

@@ -37,11 +37,6 @@ class Place:
     costs: PreemptionCosts
     open_backend: Callable[[Sequence[GpuTask]], AbstractContextManager[SimulatedGpu | CudaBackend]]
 
-    @property
-    def simulated(self) -> bool:
-        """Whether it is a model."""
-        return bool(self.conditions["simulated"])
-
 
 def model_place(gpu: Gpu) -> Place:
     """Return the model of a GPU."""

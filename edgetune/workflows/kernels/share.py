@@ -201,7 +201,7 @@ def _run_one(
                 advance(at_s - told_s)
                 told_s = at_s
 
-        supervision = Supervision(stopped, None if place.simulated else _POLL_INTERVAL_NS, note)
+        supervision = Supervision(stopped, None if place.conditions["simulated"] else _POLL_INTERVAL_NS, note)
         loop = ElasticLoop(
             policy, backend, tasks, gpu=place.gpu, duration_s=plan.duration_s, seed=plan.seed, supervision=supervision
         )

@@ -230,10 +230,6 @@ def open_context(
     Raises:
         DeviceError: there is no such GPU, or CUDA cannot use it.
     """
-    count = driver.call("cuDeviceGetCount")
-    if not 0 <= index < count:
-        message = f"there is no GPU {index} on this machine, which has {count}"
-        raise DeviceError(message, "nvidia-smi lists them, from 0")
     device = driver.call("cuDeviceGet", index)
     context = Context(driver, read_facts(driver, device, index), now_ns=now_ns, sleep_s=sleep_s)
     with context.scope():
