@@ -84,9 +84,8 @@ def _bounds(timeline: KernelTimeline) -> list[str]:
     """Return the worst case of the critical task by each policy that has one, beside the slowest request, as told."""
     told = timeline.header.conditions.get("bounds")
     found = told.items() if isinstance(told, dict) else ()
-    lines = [
-        f"worst case by {policy}: {each['said']}" for policy, each in found if isinstance(each, dict) and "said" in each
-    ]
+    said = [(policy, each.get("said")) for policy, each in found if isinstance(each, dict)]
+    lines = [f"worst case by {policy}: {words}" for policy, words in said if words]
     return [*lines, NOTE] if lines else []
 
 

@@ -24,7 +24,7 @@ from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.front import Forms, check_version, forms_of, transform
 from edgetune.stages.elastic.gpu import Call, Gpu, KernelSequence, Resources, blocks_resident
-from edgetune.stages.elastic.kernel import Parameter, TransformResult
+from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.model import check_fits
 from edgetune.workloads.cuda_driver import NotOfferedError
 
@@ -99,21 +99,15 @@ def load_forms(transformed: TransformResult, context: Context, name: str) -> Bui
 
         def needs(symbol: str) -> Resources:
             function = context.function(module, symbol)
-            registers, shared_bytes, local_bytes = (
-                int(context.driver.call("cuFuncGetAttribute", each, function))
-                for each in (words.CU_FUNC_ATTRIBUTE_NUM_REGS, words.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
-                             words.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
-            )  # fmt: skip
-            return Resources(registers, shared_bytes, local_bytes)
+            asked = ("NUM_REGS", "SHARED_SIZE_BYTES", "LOCAL_SIZE_BYTES")
+            attributes = (getattr(words, f"CU_FUNC_ATTRIBUTE_{each}") for each in asked)
+            return Resources(*(int(context.driver.call("cuFuncGetAttribute", each, function)) for each in attributes))
 
-        kernels = [each.kernel for each in transformed.kernels]
-        sizes_bytes = {each.name: [_size_bytes(parameter) for parameter in each.parameters] for each in kernels}
+        sizes_bytes = {  # which stand behind types, as in u64[8]
+            each.kernel.name: [int(one.type.partition("[")[2][:-1]) for one in each.kernel.parameters]
+            for each in transformed.kernels
+        }
         return Build(image, forms_of(transformed, needs), sizes_bytes=sizes_bytes)
-
-
-def _size_bytes(parameter: Parameter) -> int:
-    """Return the size of an argument, which stands behind its type."""
-    return int(parameter.type.partition("[")[2][:-1])
 
 
 def fitting(call: Call, kernels: Mapping[str, Forms], gpu: Gpu) -> Forms:

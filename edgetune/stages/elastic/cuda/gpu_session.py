@@ -113,11 +113,8 @@ def reaction_s(context: Context, image: bytes | None = None) -> float:
     """
     call = Call(EMPTY_KERNEL, Logical((1, 1, 1), (1, 1, 1)), elastic=False)
     task = GpuTask("empty", KernelSequence("empty", (call,)))
-    with context.scope():
-        build = Build(image or compiled_image(EMPTY_SOURCE, context, "empty"), {EMPTY_KERNEL: {None: Resources(0)}})
-        program = Program(context, task.network, build)
-        program.warm_up(context.stream())
-        backend = CudaBackend(context, {task.name: program}, [task])
+    built = Build(image or compiled_image(EMPTY_SOURCE, context, "empty"), {EMPTY_KERNEL: {None: Resources(0)}})
+    with context.scope(), GpuSession(context, builder=lambda *_: built).open_backend([task]) as backend:
         loop = ElasticLoop(Sequential(), backend, [task], gpu=context.facts.gpu, duration_s=_EMPTY_RUN_S)
         loop.run()
     return median([later.ended_ns - earlier.ended_ns for earlier, later in pairwise(loop.launches)]) / NS
@@ -242,10 +239,9 @@ class GpuSession:
             DeviceError: the compiler is missing.
         """
         wanted = network.source, frozenset(call.kernel for call in network.calls)
-        found = self._builds.get(wanted)
-        if found is None:
-            found = self._builds[wanted] = self._builder(network, self.context, self._recorded)
-        return found
+        if wanted not in self._builds:
+            self._builds[wanted] = self._builder(network, self.context, self._recorded)
+        return self._builds[wanted]
 
 
 @contextmanager

@@ -237,15 +237,12 @@ class Program:
         if takes_bytes != given_bytes:
             message = f"kernel {call.kernel} takes arguments of {takes_bytes} bytes, and is given {given_bytes}"
             raise InputError(message, f"check the arguments of {call.kernel} in network {self.network.name}")
-        return {key: self._form(module, place, values, key) for key in there}
-
-    def _form(self, module: Any, place: int, values: Sequence[bytes], key: int | None) -> _Ready:
-        """Return a form, ready to be launched."""
-        call = self.network.calls[place]
-        logical = call.logical
-        block = logical.block if (key or 1) == 1 else (logical.threads // (key or 1), 1, 1)
-        function = self._context.function(module, symbol_of(call.kernel, key), logical.dynamic_shared_bytes)
-        control = self.control.address(place) if self.control is not None and key == PERSISTENT else None
-        part = None if key is None else logical
-        turns = [Packed(values, part, control=control, recorded=self._built.recorded) for _ in range(2)]
-        return _Ready(function, block, logical.dynamic_shared_bytes, itertools.cycle(turns))
+        logical, found = call.logical, dict[int | None, _Ready]()
+        for key in there:
+            block = logical.block if (key or 1) == 1 else (logical.threads // (key or 1), 1, 1)
+            function = self._context.function(module, symbol_of(call.kernel, key), logical.dynamic_shared_bytes)
+            control = self.control.address(place) if self.control is not None and key == PERSISTENT else None
+            part = None if key is None else logical
+            turns = [Packed(values, part, control=control, recorded=self._built.recorded) for _ in range(2)]
+            found[key] = _Ready(function, block, logical.dynamic_shared_bytes, itertools.cycle(turns))
+        return found
