@@ -226,7 +226,7 @@ def _costs(backend: SimulatedGpu | CudaBackend, loop: ElasticLoop) -> dict[str, 
             told["residencies_until_s"] = backend.residencies_until_ns / NS
         return told
     told["blocks"] = sum(each.launch.physical_blocks for each in loop.launches)
-    told["clocks_apart_s"] = backend.uncertain_ns / NS
+    told["clocks_apart_s"] = backend.times.uncertain_ns / NS
     told["unrecorded_launches"] = 0 if backend.records is None else backend.records.unrecorded
     if backend.records is not None and backend.lost is None:
         told["block_clocks_apart_s"] = backend.records.timer.uncertain_ns / NS

@@ -54,6 +54,11 @@ class _InFlight:
     since_ns: int
     started_ns: int | None = None
 
+    def begin(self, at_ns: int) -> LaunchEvent:
+        """Note and return that it has started, though not before it was launched."""
+        self.started_ns = max(at_ns, self.since_ns)
+        return LaunchEvent(self.launch.number, "started", self.started_ns)
+
 
 class CudaBackend:
     """Launches kernels of tasks on one GPU.
@@ -78,18 +83,17 @@ class CudaBackend:
         self._context, self._programs, self.records = context, programs, records
         self.residencies: Sequence[Residency] = ()
         """Where blocks were, of a run that is over, where they wrote it down."""
-        self._hang_s, self._now_ns = hang_s, context.now_ns
+        self._hang_s, self.now_ns = hang_s, context.now_ns
+        self.times = EventTimes(context)
+        self._streams, self._beside = dict[str, Any](), dict[str, Iterator[Any]]()
+        """Of each task; and in turns, those for blocks of its persistent launches that come back."""
         ranks = stream_priorities(tasks, *context.priorities())
-        parts = {task.name: part_of(context, task.sms) for task in tasks}
-        self._streams = {task.name: context.stream(ranks[task.priority], parts[task.name]) for task in tasks}
-        self._times = EventTimes(context)
-        self._beside = dict[str, Iterator[Any]]()
-        """Streams for blocks of persistent launches that come back, in turns, by task."""
         for task in tasks:
+            place = ranks[task.priority], part_of(context, task.sms)
+            self._streams[task.name] = context.stream(*place)
             if (control := programs[task.name].control) is not None:
                 control.set_quota(NO_QUOTA)  # a run that broke down may have left another
-                streams = [context.stream(ranks[task.priority], parts[task.name]) for _ in range(_BESIDE)]
-                self._beside[task.name] = itertools.cycle(streams)
+                self._beside[task.name] = itertools.cycle([context.stream(*place) for _ in range(_BESIDE)])
         self._quotas = dict.fromkeys(self._beside, NO_QUOTA)
         self._lines: dict[str, deque[_InFlight]] = {task.name: deque() for task in tasks}
         self._ends: dict[int, Any] = {}
@@ -99,15 +103,6 @@ class CudaBackend:
         self.lost: str | None = None
         """Why nothing can be launched any more; ``None`` where it can."""
         self._lively_ns = self._progress_ns = context.now_ns()
-
-    @property
-    def uncertain_ns(self) -> int:
-        """Uncertainty of GPU times on the host's clock, ns."""
-        return self._times.uncertain_ns
-
-    def now_ns(self) -> int:
-        """Return the time of its clock, ns."""
-        return self._now_ns()
 
     def decided(self) -> None:
         """Do nothing: a decision takes its time by itself."""
@@ -148,7 +143,7 @@ class CudaBackend:
         """Query until an event, or until ``until_ns``; with nothing in flight and no limit return at once."""
         while True:
             events = self._poll()
-            now_ns = self._now_ns()
+            now_ns = self.now_ns()
             if events:
                 self._lively_ns = self._progress_ns = now_ns
                 return events
@@ -168,7 +163,7 @@ class CudaBackend:
             driver.call("cuStreamWaitEvent", stream, end, 0)
         records = 0 if self.records is None else self.records.reserve(launch)
         start = self._event() if waits or not self._lines[launch.task] else None
-        in_flight = _InFlight(launch, start, self._event(), self._now_ns())
+        in_flight = _InFlight(launch, start, self._event(), self.now_ns())
         if start is not None:
             driver.call("cuEventRecord", start, stream)
         try:
@@ -205,33 +200,26 @@ class CudaBackend:
         driver, oldest = self._context.driver, line[0]
         number = oldest.launch.number
         if oldest.started_ns is None and driver.is_over(oldest.start):
-            oldest.started_ns = self._begun(oldest, self._times.at_ns(oldest.start), found)
+            found.append(oldest.begin(self.times.at_ns(oldest.start)))
         if oldest.started_ns is None or not driver.is_over(oldest.end):
             return False
-        ended_ns = max(self._times.at_ns(oldest.end), oldest.started_ns)
+        ended_ns = max(self.times.at_ns(oldest.end), oldest.started_ns)
         found.append(LaunchEvent(number, "ended", ended_ns))
         line.popleft()
         del self._ends[number]
         self._reuse(oldest)
         if line and line[0].start is None:
-            line[0].started_ns = self._begun(line[0], ended_ns, found)
+            found.append(line[0].begin(ended_ns))
         return True
-
-    @staticmethod
-    def _begun(in_flight: _InFlight, at_ns: int, found: list[LaunchEvent]) -> int:
-        """Note that a launch has started, though not before it was launched; return when."""
-        started_ns = max(at_ns, in_flight.since_ns)
-        found.append(LaunchEvent(in_flight.launch.number, "started", started_ns))
-        return started_ns
 
     def _watch(self, oldest: _InFlight) -> None:
         """Give up where nothing has happened for too long although something was launched."""
-        if self._now_ns() - self._progress_ns > self._hang_s * NS:
+        if self.now_ns() - self._progress_ns > self._hang_s * NS:
             waited = f"nothing has happened for {self._hang_s:g} s"
             raise self._context.hangs(f"{waited}, and kernel {oldest.launch.what.kernel} is waited for")
 
     def _fail(self, launch: Launch, why: str) -> None:
-        self._failed.append(LaunchEvent(launch.number, "ended", self._now_ns(), why))
+        self._failed.append(LaunchEvent(launch.number, "ended", self.now_ns(), why))
 
     def _lose(self, why: str) -> None:
         """End everything in flight in failure."""

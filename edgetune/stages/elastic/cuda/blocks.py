@@ -268,7 +268,7 @@ class BlockRecords:
         words = np.frombuffer(data, np.uint64).reshape(-1, _WORDS)
         seen = [int(sm) for sm in np.unique(words[words[:, 1] != 0, 0])]
         own = not seen or seen[-1] < self._context.facts.gpu.sm_count
-        found, at = list[Residency](), 0
+        found, at, host_ns = list[Residency](), 0, self.timer.host_ns
         for number, blocks in self._launches:
             rows, spans = words[at : at + blocks], list[list[int]]()
             at += blocks
@@ -279,9 +279,7 @@ class BlockRecords:
                 else:
                     spans.append([sm, start, end, 1])
             found += [
-                Residency(
-                    number, sm if own else seen.index(sm), self.timer.host_ns(start), self.timer.host_ns(end), count
-                )
+                Residency(number, sm if own else seen.index(sm), host_ns(start), host_ns(end), count)
                 for sm, start, end, count in spans
             ]
         return found

@@ -68,12 +68,7 @@ class Context:
     """
 
     def __init__(
-        self,
-        driver: Driver,
-        facts: GpuFacts,
-        *,
-        now_ns: Callable[[], int] = time.monotonic_ns,
-        sleep_s: Callable[[float], object] = time.sleep,
+        self, driver: Driver, facts: GpuFacts, now_ns: Callable[[], int], sleep_s: Callable[[float], object]
     ) -> None:
         self.driver, self.facts = driver, facts
         self.now_ns, self.sleep_s = now_ns, sleep_s
@@ -231,7 +226,7 @@ def open_context(
         DeviceError: there is no such GPU, or CUDA cannot use it.
     """
     device = driver.call("cuDeviceGet", index)
-    context = Context(driver, read_facts(driver, device, index), now_ns=now_ns, sleep_s=sleep_s)
+    context = Context(driver, read_facts(driver, device, index), now_ns, sleep_s)
     with context.scope():
         handle = driver.call("cuDevicePrimaryCtxRetain", device)
         context.noted("cuDevicePrimaryCtxRelease", device)

@@ -125,9 +125,9 @@ class Program:
     def __init__(self, context: Context, network: KernelSequence, built: Build) -> None:
         self.network = network
         self._context, self._built = context, built
-        self._buffers = {buffer.name: buffer for buffer in network.buffers}
+        self._buffers = {each.name: each for each in network.buffers}
         self._sizes_bytes = {
-            buffer.name: math.prod(buffer.shape) * np.dtype(buffer.dtype).itemsize for buffer in network.buffers
+            name: math.prod(each.shape) * np.dtype(each.dtype).itemsize for name, each in self._buffers.items()
         }
         self._addresses = {name: context.allocate(size_bytes) for name, size_bytes in self._sizes_bytes.items()}
         for name in self._addresses:
