@@ -156,7 +156,8 @@ def run(opts: RunOptions, terminal: PlanningTerminal) -> None:
     from edgetune.workflows.kernels import share
 
     if terminal.dry_run:
-        _report_plan(share.plan_run(opts, terminal.screen), terminal.screen)
+        with share.planned(opts, terminal.screen) as (planned, *_):
+            _report_plan(planned, terminal.screen)
         return
     with share.run(opts, terminal.screen) as finished:
         report_finished(finished, opts, terminal)

@@ -6,7 +6,7 @@
 
 On the whole GPU:
 numbers       answers of the six networks at their usual sizes against PyTorch's in double precision, on the CPU
-equality      every form of every kernel of six networks, whole and in slices, against the originals bit for bit
+equality      every form of every kernel of six networks, whole and in shards, against the originals bit for bit
 
 On each number of multiprocessors:
 overhead      a network of forms for one logical thread, each in one slice, relative to its originals, on the GPU alone
@@ -35,7 +35,6 @@ from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda.blocks import OneBlock, delay
 from edgetune.stages.elastic.cuda.building import Build, build, compiled_image
 from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, launches, ways
 from edgetune.stages.elastic.cuda.gpu_session import (
     EMPTY_KERNEL,
     EMPTY_SOURCE,
@@ -47,11 +46,12 @@ from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.gpu import GpuTask, KernelSequence
 from edgetune.stages.elastic.mdtb.networks import NETWORKS, WORKLOADS, TaskPair, network, values, workload
 from edgetune.stages.elastic.policies import POLICIES, make_policy
+from edgetune.stages.elastic.view import Launch
 from edgetune.units import parse_time_s
 from edgetune.workflows.kernels.place import gpu_index
 
 sys.path.append(str(Path(__file__).parents[1] / "elastic"))
-from network_differences import differences, run
+from network_differences import differences, network_ways, originals, run
 
 WHOLE = ("numbers", "equality")
 EACH = ("overhead", "shards", "policies")
@@ -133,9 +133,10 @@ class Parts:
             made = network(name, **self.sizes.get(name, {}))
             with self.opened() as ready:
                 ready.prepare([GpuTask(name, made)])
-                run(ready.context, ready.programs[name], ORIGINAL, ready.context.stream())
+                program = ready.programs[name]
+                run(ready.context, program, originals(program), ready.context.stream())
                 (output,) = [each.name for each in made.buffers if each.role == "output"]
-                answer = ready.programs[name].read(output).ravel().astype(np.float64)
+                answer = program.read(output).ravel().astype(np.float64)
             wanted = expected(name, values(made))
             worst = float(np.abs(answer - wanted).max() / np.abs(wanted).max())
             yield f"numbers    {name:12} {len(wanted)} numbers, at most {worst:.1e} of the largest off PyTorch's"
@@ -146,7 +147,7 @@ class Parts:
             with self.opened(builder=self._bits) as ready:
                 (task,) = ready.fitted([GpuTask(name, network(name, **self.sizes.get(name, {})))])
                 ready.prepare([task])
-                tried = list(ways(ready.programs[name], ready.gpu.sm_count))
+                tried = network_ways(ready.programs[name])
                 differs = differences(ready.context, ready.programs[name], tried)
             self.equal = self.equal and not differs
             said = "all bits alike" if not differs else f"{len(differs)} buffers differ, the first {differs[0]}"
@@ -253,12 +254,14 @@ def timed_pairs(ready: GpuSession, program: Program) -> tuple[list[tuple[float, 
     context = ready.context
     late: list[bool] = []
     with context.scope():
-        most = max(len(list(launches(program, way))) for way in (ORIGINAL, LaunchVariant(1)))
-        wait = delay(context, ready.timer_image, LAUNCH_NS * most)
+        own = [
+            Launch(0, "", 0, place, call, 0, call.logical.blocks) for place, call in enumerate(program.network.calls)
+        ]
+        forms = [replace(each, blocks=each.count) if 1 in program.forms(each.call) else each for each in own]
+        wait = delay(context, ready.timer_image, LAUNCH_NS * len(own))
         stream, start, end = context.stream(), context.event(), context.event()
 
-        def request_ms(way: LaunchVariant) -> float:
-            queued = list(launches(program, way))
+        def request_ms(queued: Sequence[Launch]) -> float:
             wait.launch(stream)
             context.driver.call("cuEventRecord", start, stream)
             for launch in queued:
@@ -270,9 +273,8 @@ def timed_pairs(ready: GpuSession, program: Program) -> tuple[list[tuple[float, 
 
         pairs: list[tuple[float, float]] = []
         for turn in range(PAIRS + 1):
-            first, second = (ORIGINAL, LaunchVariant(1)) if turn % 2 else (LaunchVariant(1), ORIGINAL)
-            taken = {way: request_ms(way) for way in (first, second)}
-            pairs.append((taken[ORIGINAL], taken[LaunchVariant(1)]))
+            first_ms, second_ms = (request_ms(each) for each in ((own, forms) if turn % 2 else (forms, own)))
+            pairs.append((first_ms, second_ms) if turn % 2 else (second_ms, first_ms))
     return pairs[1:], any(late)
 
 

@@ -45,7 +45,7 @@ def test_all_parts_on_two_sizes(command, capsys):
     code = command("--parts", parts, *asked, "--sms", "all,8")
     said = capsys.readouterr().out
     assert code == 0, said
-    assert "equality   gru          9 ways" in said
+    assert "equality   gru          12 ways" in said
     read = measured_policies(said)
     assert list(read) == [(16, "A"), (8, "A")]
     for measured in read.values():

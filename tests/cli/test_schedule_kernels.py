@@ -67,6 +67,9 @@ def test_policies_are_compared_beside_the_critical_task_alone(edgetune, tasks):
         True, "orin-nano", 8, 0.02,
     )  # fmt: skip
     assert "no caches" in told["model"]["note"]
+    for policy in ("multistream", "elastic"):
+        assert f"worst case by {policy}: {told['bounds'][policy]['said']}" in lines
+    assert set(told["bounds"]) == {"multistream", "elastic"}
     assert {row.policy for row in timeline.rows} == {"solo", "sequential", "multistream", "elastic"}
     assert {row.event for row in timeline.rows} == {"launch", "request", "residency"}
     assert {row.task for row in timeline.rows if row.policy == "solo"} == {"urgent"}

@@ -86,7 +86,7 @@ KERNELS = {
 }
 ASKED = Resources(registers_per_thread=32)
 FORMS = {"double_it": {None: ASKED, 1: ASKED, 2: ASKED}, "add_one": {None: ASKED, 1: ASKED}}
-BUILD = Build(fake_image(*KERNELS), FORMS)
+BUILD = Build(fake_image(*KERNELS), FORMS, sizes_bytes={name: [8, 8, 4] for name in FORMS})
 VALUES = {"x": np.arange(SIZE, dtype=np.int32)}
 
 

@@ -6,12 +6,10 @@ from random import Random
 import pytest
 
 from contracts.elastic_histories import CALLS, GPUS
-from edgetune.artifacts.yaml_document import plain
 from edgetune.errors import InfeasibleError
 from edgetune.serving.clock import EventClock
 from edgetune.stages.elastic.bound import (
     admitted,
-    bounds_of,
     describe_bound,
     latency_bound,
     measured_costs,
@@ -148,11 +146,8 @@ def test_where_nobody_is_admitted_it_says_from_when_on() -> None:
     admitted(Elastic(), TASKS, GPU, measured_costs(GPU), alone_s=1e-3, within=0.05)
 
 
-def test_it_is_read_from_a_file_and_told_with_its_terms() -> None:
+def test_it_is_told_with_its_terms() -> None:
     bound, _ = latency_bound(MultiStream(), TASKS, GPU, measured_costs(GPU), alone_s=1e-3)
-    assert bounds_of({"bounds": plain({"multistream": bound})}) == {"multistream": bound}
-    assert bounds_of({"bounds": {"elastic": {"task": "a"}, "x": 3, "y": {**plain(bound), "alone_s": "a"}}}) == {}
-    assert bounds_of({}) == {}
     told = describe_bound(bound, 1.02e-3)
     assert told == (
         "c takes at most 1.05 ms = alone 1 ms + host 5 µs + 3 kernels x 15 µs (block of k of n); "

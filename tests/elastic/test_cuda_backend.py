@@ -25,7 +25,7 @@ def test_times_are_those_of_the_gpu_however_late_one_asks() -> None:
         backend.launch(launch(1, call=1))
         machine.clock.sleep_s(0.5)
         found = {(moment.launch, moment.kind): moment.at_ns for moment in backend.wait(None)}
-        real, uncertain_ns = machine.cuda.launches, backend.uncertain_ns
+        real, uncertain_ns = machine.cuda.launches, backend.times.uncertain_ns
     assert uncertain_ns < 5 * US
     for number in (0, 1):
         assert abs(found[number, "ended"] - real[number].end_ns) <= uncertain_ns + 100  # a single's step
@@ -41,7 +41,7 @@ def test_times_stay_true_when_the_clocks_were_set_long_ago() -> None:
             machine.clock.sleep_s(611.23456)
             backend.launch(launch(number))
             ended_ns = moments(backend)[-1].at_ns
-            assert abs(ended_ns - machine.cuda.launches[-1].end_ns) <= backend.uncertain_ns + 100
+            assert abs(ended_ns - machine.cuda.launches[-1].end_ns) <= backend.times.uncertain_ns + 100
 
 
 def test_tasks_run_side_by_side_by_priority() -> None:

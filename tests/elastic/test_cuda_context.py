@@ -5,7 +5,7 @@ import pytest
 from cuda_scene import BUILD, VALUES, Machine, launch, moments, network, task
 
 from edgetune.errors import DeviceError
-from edgetune.stages.elastic.cuda.building import green_context, part_of
+from edgetune.stages.elastic.cuda.building import part_of, use_part
 from edgetune.stages.elastic.cuda.context import WITHOUT, open_context
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.testing.fake_jetson import FakeClock
@@ -42,7 +42,7 @@ def test_everything_is_given_back() -> None:
 def test_an_unknown_gpu_is_refused() -> None:
     machine = Machine()
     with (
-        pytest.raises(DeviceError, match="no GPU 1 on this machine, which has 1"),
+        pytest.raises(DeviceError, match="there is no such NVIDIA GPU on this machine"),
         open_context(Driver(machine.cuda), 1),
     ):
         raise AssertionError
@@ -144,32 +144,40 @@ def test_the_fake_has_the_names_and_numbers_of_the_bindings() -> None:
         assert list(code.co_varnames[1 : code.co_argcount]) == wanted, name
 
 
-def test_streams_of_a_green_context_run_on_its_multiprocessors() -> None:
+def test_a_part_runs_on_its_multiprocessors() -> None:
     machine = Machine([FakeCudaGpu(sm_count=132)])
-    with machine.context() as context, green_context(context, 16) as part:
-        assert (context.facts.gpu.sm_count, part.facts.gpu.sm_count) == (132, 16)
-        program = Program(part, network(), BUILD)
+    with machine.context() as context:
+        flop_per_s = context.facts.gpu.flop_per_s
+        use_part(context, 16)
+        assert context.facts.gpu.sm_count == 16
+        assert context.facts.gpu.flop_per_s == pytest.approx(flop_per_s * 16 / 132)
+        program = Program(context, network(), BUILD)
         program.write(VALUES)
-        program.warm_up(part.stream())
+        program.warm_up(context.stream())
         assert np.array_equal(program.read("z"), 2 * VALUES["x"] + 1)
     assert {each.sm_count for each in machine.cuda.launches} == {16}
     assert machine.cuda.leaked() == []
 
 
-def test_a_green_context_has_at_least_the_requested_multiprocessors() -> None:
+@pytest.mark.parametrize(("asked", "got"), [(1, 8), (8, 8), (9, 16)])
+def test_a_part_has_at_least_the_requested_multiprocessors(asked: int, got: int) -> None:
     with Machine([FakeCudaGpu(sm_count=132, green_least=8, green_step=8)]).context() as context:
-        for asked, got in ((1, 8), (8, 8), (9, 16)):
-            with green_context(context, asked) as part:
-                assert part.facts.gpu.sm_count == got
+        use_part(context, asked)
+        assert context.facts.gpu.sm_count == got
+
+
+def test_all_multiprocessors_are_no_part() -> None:
+    with Machine([FakeCudaGpu(sm_count=15, green=False)]).context() as context:
+        use_part(context, 15)
+        assert context.part is None
 
 
 def test_more_than_there_are() -> None:
     with (
         Machine().context() as context,
         pytest.raises(DeviceError, match="has 16 multiprocessors, and 17 are asked for"),
-        green_context(context, 17),
     ):
-        raise AssertionError
+        use_part(context, 17)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +189,8 @@ def test_more_than_there_are() -> None:
     ],
 )
 def test_where_they_do_not_there_is_a_reason(machine: Machine, words: str) -> None:
-    with machine.context() as context, pytest.raises(DeviceError, match=words), green_context(context, 1):
-        raise AssertionError
+    with machine.context() as context, pytest.raises(DeviceError, match=words):
+        use_part(context, 1)
     assert machine.cuda.leaked() == []
 
 
@@ -199,12 +207,12 @@ def test_a_task_that_may_use_a_part_has_its_streams_there_and_the_kernels_of_the
 
 def test_a_part_of_a_part() -> None:
     machine = Machine([FakeCudaGpu(sm_count=132, green_least=8, green_step=8)])
-    with machine.context() as context, green_context(context, 32) as part:
-        stream = part.stream(0, part_of(part, 8))
-        program = Program(part, network(), BUILD)
+    with machine.context() as context:
+        use_part(context, 32)
+        program = Program(context, network(), BUILD)
         program.write(VALUES)
-        program.warm_up(stream)
-        assert part_of(part, 32) is None
+        program.warm_up(context.stream(0, part_of(context, 8)))
+        assert part_of(context, 32) is None
     assert {each.sm_count for each in machine.cuda.launches} == {8}
     assert machine.cuda.leaked() == []
 

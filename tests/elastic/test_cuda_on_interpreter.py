@@ -11,13 +11,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cuda_scene import Machine, interpreted
-from network_differences import differences, run
+from network_differences import differences, network_ways, originals, run
 from ptx_corpus import made, text, transformed, trials
 
 from edgetune.stages.elastic.cuda.building import Build, load_forms
 from edgetune.stages.elastic.cuda.building import build as built_network
 from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, check
+from edgetune.stages.elastic.cuda.gpu_equivalence import check
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.gpu import GpuTask, KernelBuffer, KernelSequence
@@ -50,13 +50,13 @@ def test_a_network_in_pieces_of_every_form_is_the_network(name: str) -> None:
     with on_the_interpreter(name) as (_, context, asked, built):
         program = Program(context, asked, built)
         program.write(values(asked, 1))
-        answer = run(context, program, ORIGINAL, context.stream())
+        answer = run(context, program, originals(program), context.stream())
         (output,) = [buffer.name for buffer in asked.buffers if buffer.role == "output"]
         assert np.isfinite(answer[output]).all()
         assert np.ptp(answer[output]) > 0
-        tried = [LaunchVariant(1, 2, 3), LaunchVariant(2, 7), LaunchVariant(4, 1, 2), LaunchVariant(8, 2)]
-        there = {each for call in range(len(asked.calls)) for each in program.per_thread(call)}
-        assert {way.per_thread for way in tried} == there
+        tried = network_ways(program)[5::13]  # one of each form
+        launched = {each.symbol.rpartition("__")[2] for way in tried for each in way}
+        assert launched >= {"grid", "block2", "block4", "block8"}
         assert differences(context, program, tried) == []
 
 
@@ -64,11 +64,11 @@ def test_a_network_of_persistent_forms_is_the_network() -> None:
     with on_the_interpreter("gru", persistent=True) as (machine, context, asked, built):
         program = Program(context, asked, built)
         program.write(values(asked, 1))
-        tried = [LaunchVariant(1, blocks=3, quotas=()), LaunchVariant(1, blocks=2, quotas=(1, 0))]
+        tried = [way for way in network_ways(program) if all(each.persistent for each in way)][::4]
+        assert {len(each.shards) > 1 for way in tried for each in way} == {True, False}
         assert differences(context, program, tried) == []
         launched = [each.symbol for each in machine.cuda.launches if each.symbol.endswith("__persistent")]
-        assert len(launched) == 3 * sum(map(program.has_persistent, range(len(asked.calls))))
-        assert launched
+        assert len(launched) == 2 * len(tried) * len(asked.calls), "each once, and its blocks are brought back"
 
 
 @pytest.mark.parametrize("policy", [pytest.param("elastic", marks=pytest.mark.slow), "persistent"])
@@ -127,4 +127,4 @@ def test_a_network_may_have_its_kernels_as_ptx() -> None:
         assert PERSISTENT in recorded.forms["softmax_kernel"]
         program = Program(context, asked, built_network(asked, context))
         program.write(trial.buffers)
-        assert differences(context, program, [LaunchVariant(1, 2, 3), LaunchVariant(1, 7)]) == []
+        assert differences(context, program, network_ways(program)[:4]) == []

@@ -24,12 +24,12 @@ from cuda_scene import (
     network,
     task,
 )
+from network_differences import network_ways, run
 
 from edgetune.errors import DeviceError
 from edgetune.stages.elastic import kernel
 from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.cuda.gpu_equivalence import put, ways
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.view import Launch
 from fakes.cuda_driver import fake_image
@@ -130,15 +130,15 @@ def test_warming_up_takes_nothing() -> None:
 
 def test_a_check_changes_the_quota_of_persistent_forms_as_they_run() -> None:
     with opened() as (machine, context, program):
-        tried = [way for way in ways(program, 4) if way.quotas is not None]
-        assert {way.blocks for way in tried} == {None, 4, 3}
+        tried = [way for way in network_ways(program) if way[0].persistent]
+        assert {way[0].blocks for way in tried} == {1, 3, BLOCKS + 2}
+        assert max(len(way[0].shards) for way in tried) > 2
         for way in tried:
-            program.clear("z")
             before = len(machine.cuda.launches)
-            put(context, program, way, stream := context.stream(), context.stream())
-            context.synchronise(stream)
-            np.testing.assert_array_equal(program.read("z"), 2 * VALUES["x"] + 1, str(way))
-            assert len(machine.cuda.launches) - before == (3 if way.quotas else 2)
+            np.testing.assert_array_equal(
+                run(context, program, way, context.stream())["z"], 2 * VALUES["x"] + 1, str(way)
+            )
+            assert len(machine.cuda.launches) - before == 2 + len(way[1].shards)
 
 
 def calls(machine: Machine, since: int) -> Counter[str]:

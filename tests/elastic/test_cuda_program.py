@@ -8,7 +8,7 @@ from cuda_scene import BLOCKS, BUILD, FORMS, KERNELS, THREADS, VALUES, Machine, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetune.errors import InputError
+from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic import kernel as abi
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.gpu import KernelSequence, Logical, Pointer, Resources, Scalar
@@ -77,7 +77,7 @@ def test_warming_up_runs_every_form_and_leaves_the_answer() -> None:
 
 def test_a_form_whose_blocks_would_not_be_whole_warps_is_left_out() -> None:
     with Machine().context() as context:
-        assert Program(context, changed(logical=Logical((8, 1, 1), (48, 1, 1))), BUILD).per_thread(0) == (1,)
+        assert Program(context, changed(logical=Logical((8, 1, 1), (48, 1, 1))), BUILD).forms(0) == {None, 1}
 
 
 def test_arguments_of_the_launch_before_are_left_alone() -> None:
@@ -103,9 +103,9 @@ def broken(**more) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"kernel": "halve_it"}, "network pair has no kernel halve_it"),
-        ({"logical": Logical((6, 1, 1), (2048, 1, 1))}, "blocks of 2048 threads, and its registers allow 1024"),
-        ({"logical": Logical((6, 1, 1), (64, 1, 1), 200 << 10)}, "204800 bytes of shared memory, and Fake"),
+        ({"kernel": "halve_it"}, "network pair: its source has no kernel halve_it"),
+        ({"logical": Logical((6, 1, 1), (2048, 1, 1))}, "pair: no block of kernel double_it fits on Fake"),
+        ({"logical": Logical((6, 1, 1), (2048, 1, 1))}, "no block of kernel double_it fits on Fake"),
         ({"arguments": X_Y}, r"takes arguments of \[8, 8, 4\] bytes, and is given \[8, 8\]"),
         ({"arguments": (*X_Y, Scalar(bytes(8)))}, r"\[8, 8, 4\] bytes, and is given \[8, 8, 8\]"),
         ({"arguments": (*X_Y, Scalar(bytes(4)), *X_Y)}, r"\[8, 8, 4\] bytes, and is given \[8, 8, 4, 8, 8\]"),
@@ -119,28 +119,27 @@ def test_invalid_launches_are_refused_before_anything_runs(more: dict, words: st
 
 def test_too_many_registers_for_its_blocks() -> None:
     """1024 threads of 80 registers are more than the 65536 of a multiprocessor."""
+    forms = {**FORMS, "double_it": {None: Resources(80)}}
+    with Machine().context() as context, pytest.raises(InputError, match="no block of kernel double_it fits"):
+        Program(context, changed(logical=Logical((1, 1, 1), (1024, 1, 1))), replace(BUILD, forms=forms))
+
+
+def test_a_launch_that_the_driver_refuses_is_told_by_its_kernel() -> None:
+    """As one of more threads than a kernel is compiled for, which its registers do not tell."""
     kernels = {**KERNELS, "double_it": kernel(2, 0, elastic=False, registers=80)}
-    with (
-        Machine(kernels=kernels).context() as context,
-        pytest.raises(InputError, match="kernel double_it: blocks of 1024 threads, and its registers allow 800"),
-    ):
-        Program(context, changed(logical=Logical((1, 1, 1), (1024, 1, 1))), BUILD)
-
-
-def test_without_parameter_information_sizes_are_not_checked() -> None:
-    with Machine(more={"missing": ["cuFuncGetParamInfo"]}).program() as (context, program):
-        program.warm_up(context.stream())
-        assert np.array_equal(program.read("z"), 2 * X + 1)
+    with Machine(kernels=kernels).context() as context:
+        program = Program(context, changed(logical=Logical((1, 1, 1), (1024, 1, 1))), BUILD)
+        with pytest.raises(DeviceError, match="kernel double_it: a launch asks for more registers or threads"):
+            program.warm_up(context.stream())
 
 
 def test_an_elastic_form_that_does_not_fit_is_left_out() -> None:
     """The original fits with its registers and shared memory, two of its forms do not."""
     calls = changed(logical=Logical((1, 1, 1), (1024, 1, 1), 100 << 10))
-    kernels = {**KERNELS, "double_it__grid": kernel(2, 0, elastic=True, registers=80)}
-    forms = {**FORMS, "double_it": {**FORMS["double_it"], 2: Resources(32, 64 << 10)}}
-    with Machine(kernels=kernels).context() as context:
+    forms = {**FORMS, "double_it": {None: Resources(32), 1: Resources(80), 2: Resources(32, 64 << 10)}}
+    with Machine().context() as context:
         program = Program(context, calls, replace(BUILD, forms=forms))
-        assert [program.per_thread(call) for call in (0, 1)] == [(), (1,)]
+        assert [program.forms(call) for call in (0, 1)] == [{None}, {None, 1}]
 
 
 def test_shared_memory_declared_and_given_together() -> None:
@@ -153,5 +152,5 @@ def test_shared_memory_declared_and_given_together() -> None:
         program.write(VALUES)
         program.warm_up(context.stream())  # 60 KiB have to be permitted, although 40 would not
         too_much = changed(logical=Logical((BLOCKS, 1, 1), (THREADS, 1, 1), 150 << 10))
-        with pytest.raises(InputError, match="kernel double_it: 174080 bytes of shared memory"):
+        with pytest.raises(InputError, match=r"no block of kernel double_it fits.* 170 KiB of shared memory"):
             Program(context, too_much, replace(BUILD, forms=forms))

@@ -114,4 +114,4 @@ def test_a_form_that_leaves_a_variable_wrong_is_different() -> None:
 def test_what_changes_no_memory_is_not_called_equal() -> None:
     found = verdict(f"{KERNEL}(int *a) {{ if (threadIdx.x > 99) a[0] = 1; }}", "grid=4 block=8 a=int32[4]")
     assert found.answer == "no output"
-    assert found.reason == "it changes no memory: there is nothing to compare"
+    assert found.reason == "it changes no memory that could be compared"

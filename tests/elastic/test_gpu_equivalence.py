@@ -5,22 +5,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cuda_scene import BLOCKS, BUILD, KERNELS, SIZE, THREADS, VALUES, Machine, interpreted, kernel, network
+from cuda_scene import BUILD, KERNELS, SIZE, VALUES, Machine, interpreted, kernel, network
 from ptx_corpus import transformed, trials
 
 from edgetune.stages.elastic.cpu_equivalence import Verdict
 from edgetune.stages.elastic.cuda.building import load_forms
-from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, check, launches, ways
-from edgetune.stages.elastic.cuda.program import Program
+from edgetune.stages.elastic.cuda.gpu_equivalence import check
 from edgetune.stages.elastic.gpu import Logical
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 from edgetune.stages.elastic.sample_launches import SampleLaunch
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
-ELASTIC = tuple(
-    ElasticKernel(CudaKernel(call.kernel, 1, ()), (Variant(f"{call.kernel}__grid", "grid"),))
-    for call in network().calls
-)
+VARIANTS = {
+    "double_it": (Variant("double_it__grid", "grid"), Variant("double_it__block2", "block", 2)),
+    "add_one": (Variant("add_one__grid", "grid"), Variant("add_one__block2", "block", 2)),
+}
+ELASTIC = tuple(ElasticKernel(CudaKernel(name, 1, ()), variants) for name, variants in VARIANTS.items())
 SOURCE = TransformResult("", ELASTIC)
 MEMORY = {"x": VALUES["x"], "y": np.full(SIZE, 7, np.int32), "z": np.full(SIZE, 9, np.int32)}
 TRIALS = [
@@ -43,7 +43,7 @@ def test_forms_that_do_what_the_original_does_are_equal() -> None:
     assert [(each.kernel, each.answer, each.reason) for each in verdicts()] == [
         ("double_it", "equal", ""), ("add_one", "equal", ""),
     ]  # fmt: skip
-    assert verdicts()[0].sequences == 2 * 3 * 3, "two forms, slices, blocks"
+    assert [each.sequences for each in verdicts()] == [21, 10], "add_one's form for 2 is none of the compiled ones"
 
 
 def test_memory_is_as_the_trial_has_it_before_every_way() -> None:
@@ -63,7 +63,7 @@ def test_a_wrong_form_is_reported_with_the_way_and_the_place() -> None:
     wrong = verdicts({"double_it__block2": replace(kernel(3, 0, elastic=True), duration_ns=1000)})
     assert [each.answer for each in wrong] == ["different", "equal"]
     assert wrong[0].reason.startswith(
-        "2 logical threads in one, 1 pieces, as many blocks as logical ones: y[1] is 3, not 2"
+        "double_it__block2<<<1, 32x1x1>>> on shards [(0, 6)], any order: y[1] is 3, not 2"
     )
 
 
@@ -81,7 +81,7 @@ def test_an_original_that_differs_from_itself_is_racy() -> None:
 
 @pytest.mark.parametrize(
     ("symbol", "answer", "reason"),
-    [("double_it", "fails", ""), ("double_it__grid", "different", "1 logical threads in one, 1 pieces, as many")],
+    [("double_it", "fails", ""), ("double_it__grid", "different", "double_it__grid<<<1, 64x1x1>>> on shards")],
 )
 def test_nothing_is_tried_behind_a_kernel_that_fails(symbol: str, answer: str, reason: str) -> None:
     found = Machine(kernels={**KERNELS, symbol: replace(KERNELS[symbol], fails=700)})
@@ -109,7 +109,7 @@ def test_a_kernel_that_hangs_is_reported_and_not_waited_for(monkeypatch: pytest.
 def test_a_launch_that_the_kernel_does_not_take_is_not_tried_and_others_are() -> None:
     short = replace(TRIALS[0], call=replace(TRIALS[0].call, arguments=TRIALS[0].call.arguments[:2]))
     large = replace(TRIALS[0], call=replace(TRIALS[0].call, logical=Logical((1, 1, 1), (2048, 1, 1))))
-    for wrong, why in ((short, "takes arguments of"), (large, "blocks of 2048 threads")):
+    for wrong, why in ((short, "takes arguments of"), (large, "it has 2048 threads")):
         with Machine().context() as context:
             found, untried = check(context, BUILD, SOURCE, [wrong, TRIALS[1]])
         assert [each.kernel for each in found] == ["add_one"]
@@ -131,20 +131,3 @@ def test_kernels_with_textures_are_not_run() -> None:
         found, untried = check(context, BUILD, textured, TRIALS)
     assert found == ()
     assert "texture" in untried["double_it"].message
-
-
-@pytest.mark.parametrize("blocks", [1, BLOCKS, 13])
-def test_launches_of_a_way_cover_every_block_once(blocks: int) -> None:
-    calls = tuple(replace(call, logical=Logical((blocks, 1, 1), (THREADS, 1, 1))) for call in network().calls)
-    with Machine().context() as context:
-        program = Program(context, replace(network(), calls=calls), BUILD)
-        for way in ways(program, 16):
-            for call in (0, 1):
-                pieces = [each for each in launches(program, way) if each.call == call]
-                assert len(pieces) <= way.slices
-                covered = [block for each in pieces for block in range(each.first, each.first + each.count)]
-                assert covered == list(range(blocks))
-        assert {each.per_thread for each in launches(program, LaunchVariant(2)) if each.call == 1} == {1}, (
-            "it has no form for 2"
-        )
-        assert all(each.blocks is None for each in launches(program, ORIGINAL))

@@ -78,11 +78,10 @@ def test_block_records_of_a_run() -> None:
         with gpu.open_backend([task("a")]) as backend:
             backend.launch(launch(3, count=4, blocks=4))
             moments(backend)
-        assert [(each.launch, each.sm) for each in gpu.residencies] == [(3, sm) for sm in (0, 2, 4, 6)]
-        assert gpu.unrecorded == 0
-        with gpu.open_backend([task("a")]):
+        assert [(each.launch, each.sm) for each in backend.residencies] == [(3, sm) for sm in (0, 2, 4, 6)]
+        with gpu.open_backend([task("a")]) as another:
             pass
-        assert gpu.residencies == ()
+        assert not another.residencies
 
 
 def test_contents_are_drawn_for_numbers_and_zero_for_places() -> None:

@@ -58,10 +58,6 @@ class FakeCuda(CudaWork):
         return (self.version,)
 
     @answers(1)
-    def cuDeviceGetCount(self) -> tuple[Any, ...]:
-        return (len(self.works),)
-
-    @answers(1)
     def cuDeviceGet(self, ordinal: int) -> tuple[Any, ...]:
         refuse(codes.INVALID_DEVICE, when=not 0 <= ordinal < len(self._devices))
         return (self._devices[ordinal],)
@@ -132,11 +128,9 @@ class FakeCuda(CudaWork):
         return (_multiprocessors(gpu.sm_count),)
 
     @answers(1)
-    def cuCtxGetDevResource(self, hCtx: Handle, typename: IntEnum) -> tuple[Any, ...]:
+    def cuGreenCtxGetDevResource(self, hCtx: Handle, typename: IntEnum) -> tuple[Any, ...]:
         check_type(typename, CUdevResourceType)
-        context = handle_of(hCtx, "context")
-        refuse(codes.NOT_SUPPORTED, when=not context.work.gpu.green)
-        return (_multiprocessors(context.sm_count),)
+        return (_multiprocessors(handle_of(hCtx, "green").sm_count),)
 
     @answers(3)
     def cuDevSmResourceSplitByCount(self, nbGroups: int, input_: Any, flags: int, minCount: int) -> tuple[Any, ...]:
@@ -155,11 +149,6 @@ class FakeCuda(CudaWork):
     def cuGreenCtxCreate(self, desc: Handle, dev: Handle, flags: int) -> tuple[Any, ...]:
         refuse(codes.INVALID_VALUE, when=flags != 1)
         return (self._made("green", FakeContext(handle_of(dev, "device"), desc.what)),)
-
-    @answers(1)
-    def cuCtxFromGreenCtx(self, hCtx: Handle) -> tuple[Any, ...]:
-        refuse(codes.INVALID_CONTEXT, when=hCtx.kind != "green" or not hCtx.alive)
-        return (Handle("context", hCtx.what),)
 
     @answers(1)
     def cuGreenCtxStreamCreate(self, greenCtx: Handle, flags: int, priority: int) -> tuple[Any, ...]:

@@ -127,13 +127,6 @@ class CudaWork(CudaState):
         refuse(codes.INVALID_VALUE, when=value + static_bytes > gpu.shared_bytes_per_block)
         function.most_dynamic_bytes = value
 
-    @answers(2)
-    def cuFuncGetParamInfo(self, func: Handle, paramIndex: int) -> tuple[Any, ...]:
-        kernel = self._of(func, "function").kernel
-        refuse(codes.NOT_SUPPORTED, when=kernel is None)  # of a kernel that was not scripted nothing is known
-        refuse(codes.INVALID_VALUE, when=paramIndex >= len(kernel.sizes))
-        return sum(kernel.sizes[:paramIndex]), kernel.sizes[paramIndex]
-
     @answers(0)
     def cuLaunchKernel(
         self, f: Handle, gridDimX: int, gridDimY: int, gridDimZ: int, blockDimX: int, blockDimY: int, blockDimZ: int,

@@ -16,10 +16,8 @@ same task that queue. Ours; the study gives none.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from edgetune.errors import InfeasibleError
 from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask
@@ -236,18 +234,6 @@ def describe_bound(bound: LatencyBound, measured_s: float | None) -> str:
     if measured_s is not None and measured_s > bound.latency_s:
         slowest += ", which is more: what the bound leaves out made it longer"
     return f"{bound.task} takes at most {format_si(bound.latency_s, 's')} = {terms}; {slowest}"
-
-
-def bounds_of(conditions: Mapping[str, Any]) -> dict[str, LatencyBound]:
-    """Return the bounds that the conditions of a timeline tell, by policy; damaged ones are left out."""
-    told, found = conditions.get("bounds"), {}
-    for policy, said in told.items() if isinstance(told, dict) else ():
-        with suppress(TypeError, KeyError):
-            longest = said["longest"]
-            made = LatencyBound(**{**said, "longest": None if longest is None else Preemption(**longest)})
-            if math.isfinite(made.latency_s):
-                found[policy] = made
-    return found
 
 
 NOTE = "a bound leaves out what kernels beside each other cost each other, and critical requests that queue"

@@ -1,4 +1,4 @@
-"""Compares elastic forms of kernels with the originals on the CPU: equal bits, whatever way they are run.
+"""Compares elastic forms of kernels with the originals: equal bits, whatever way they are run.
 
     original   forward, reverse, random order of threads and blocks       differs from itself: it is racy
     each form  x logical threads in a physical one                        1, 2, 4, 8
@@ -7,28 +7,23 @@
                x orders of threads and blocks                             the same bits as the original, every time
     persistent forms, launched until all is done, blocks in turns         the quota changes at random moments
 
-Only kernels that add floating-point numbers atomically get a tolerance: their results depend on the order of additions
-on every device.
+Here they run on the CPU; ``cuda.gpu_equivalence`` runs them on a GPU, in the same ways but for the orders. Only
+kernels that add floating-point numbers atomically get a tolerance: their results depend on the order of additions on
+every device.
 """
 
+import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 
 from edgetune.stages.elastic.gpu import Call, Logical, Pointer, Scalar
-from edgetune.stages.elastic.kernel import (
-    CONTROL,
-    NO_QUOTA,
-    CudaKernel,
-    Dim,
-    ElasticKernel,
-    TransformResult,
-    Variant,
-    packed,
-)
+from edgetune.stages.elastic.kernel import CONTROL, NO_QUOTA, CudaKernel, Dim, ElasticKernel, TransformResult, packed
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.sample_launches import (
     FORWARD,
@@ -36,7 +31,6 @@ from edgetune.stages.elastic.sample_launches import (
     REVERSE,
     Buffers,
     CpuLaunch,
-    CpuResult,
     ExecutionOrder,
     SampleLaunch,
     chance,
@@ -49,7 +43,7 @@ _WARP_THREADS = 32
 _MOST_SHARDS = 16
 _A_FEW_BLOCKS = 3
 _MOST_REENTRIES = 4
-_NO_OUTPUT = "it changes no memory: there is nothing to compare"
+_NO_OUTPUT = "it changes no memory that could be compared"
 _SUM_TOLERANCE = 1e-4
 """Of the largest number of a buffer: float32 rounds to 6e-8, and a thousand additions in another order may each differ
 by that."""
@@ -75,17 +69,17 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class FormLaunch:
-    """One way to run a kernel in an elastic form.
+    """One way to run a kernel, as it is or in an elastic form.
 
     Args:
-        symbol: Of the form.
+        symbol: Of the kernel or form.
         block: Threads of a physical block.
         blocks: Physical blocks of each launch.
         shards: First logical block and count of each launch, in the order of launches; of persistent forms the rank of
-            the first physical block, and all logical blocks.
+            the first physical block, and all logical blocks. None: the original.
         schedule: Order of threads and blocks.
         persistent: Whether blocks take logical blocks from a counter: in all launches but the last the quota changes at
-            random moments.
+            random moments. On a GPU, there is one launch, and the ranks are the quotas that follow it.
     """
 
     symbol: str
@@ -99,8 +93,13 @@ class FormLaunch:
         threads = "x".join(str(size) for size in self.block)
         shards, launch = list(self.shards), f"{self.symbol}<<<{self.blocks}, {threads}>>>"
         if self.persistent:
-            return f"{launch} {len(shards)} times, from ranks {[rank for rank, _ in shards]} on, {self.schedule}"
+            return f"{launch} in turns from ranks {[rank for rank, _ in shards]}, {self.schedule}"
         return f"{launch} on shards {shards}, {self.schedule}"
+
+
+Runner = Callable[[Sequence[FormLaunch]], Iterator[tuple[str, Buffers]]]
+"""Runs a kernel in these ways, each from the same memory, up to the first after which nothing runs; yields why it
+failed, empty where it did not, and the memory that it left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +147,46 @@ def check(
             does not know.
     """
     there = {each.kernel.name: each for each in transformed.kernels if each.variants}
-    read, wanted = program or PtxProgram(transformed.source, name), matrix or Matrix()
-    tried = ((there[trial.call.kernel], trial) for trial in trials if trial.call.kernel in there)
-    return tuple(_verdict(read, elastic, trial, wanted, limit_s) for elastic, trial in tried)
+    read, wanted, found = program or PtxProgram(transformed.source, name), matrix or Matrix(), list[Verdict]()
+    for trial in trials:
+        if (elastic := there.get(trial.call.kernel)) is not None:
+            buffers = {**trial.buffers, CONTROL: np.array([0, 0, NO_QUOTA], np.uint32)}
+            run = partial(_run, read, trial.call, buffers, limit_s)
+            before = next(read.run_all([([], FORWARD)], buffers, limit_s)).buffers
+            tried = [original(trial.call, schedule) for schedule in wanted.schedules]
+            found.append(compared(elastic, [*tried, *ways(elastic, trial.call.logical, wanted)], run, before))
+    return tuple(found)
+
+
+def compared(elastic: ElasticKernel, tried: Sequence[FormLaunch], run: Runner, before: Buffers) -> Verdict:
+    """Return the outcome of one trial of a kernel, which ends with the first difference.
+
+    Args:
+        elastic: The kernel.
+        tried: Ways to run it: the original, which is to be the same in all of them, and behind it forms.
+        run: Runs them.
+        before: The memory that each begins with.
+    """
+    kernel, forms, ran = elastic.kernel, len(elastic.variants), 0
+    expected: Buffers = {}
+    for way, (failure, got) in zip(tried, run(tried), strict=False):
+        expected, ran = expected or got, ran + bool(way.shards)
+        reason = failure or different(expected, got, kernel)
+        if reason and way.shards:
+            return Verdict(kernel.name, "different", ran, forms, f"{way}: {reason}")
+        if failure:
+            return Verdict(kernel.name, "fails", 0, forms, f"{failure}, in {way.schedule}")
+        if reason:
+            why = f"the original differs from itself in {way.schedule}: {reason}"
+            return Verdict(kernel.name, "racy", 0, forms, why)
+    if all(array.tobytes() == before[name].tobytes() for name, array in expected.items()):
+        return Verdict(kernel.name, "no output", ran, forms, _NO_OUTPUT)
+    return Verdict(kernel.name, "equal", ran, forms)
+
+
+def original(call: Call, schedule: ExecutionOrder) -> FormLaunch:
+    """Return the original as a way to run a kernel."""
+    return FormLaunch(call.kernel, call.logical.block, call.logical.blocks, (), schedule)
 
 
 def ways(elastic: ElasticKernel, logical: Logical, matrix: Matrix) -> Iterator[FormLaunch]:
@@ -163,12 +199,15 @@ def ways(elastic: ElasticKernel, logical: Logical, matrix: Matrix) -> Iterator[F
     """
     chosen = random.Random(matrix.seed)
     for variant in elastic.variants:
+        size, left = divmod(logical.threads, variant.per_thread)
+        if left or (variant.level == "block" and elastic.kernel.warp and size % _WARP_THREADS):
+            continue  # a block cannot be divided so
+        block = (size, 1, 1) if variant.level == "block" else logical.block
         if variant.level == "persistent":
             found = list(_persistent_ways(variant.symbol, logical, matrix, chosen))
         else:
             found = [
                 FormLaunch(variant.symbol, block, blocks, shards, schedule)
-                for block in _blocks(elastic.kernel, variant, logical)
                 for shards in _slicings(logical.blocks, matrix.cuts, chosen)
                 for blocks in _physical_blocks(max(count for _, count in shards))
                 for schedule in matrix.schedules
@@ -193,66 +232,40 @@ def _physical_blocks(logical: int) -> Iterable[int]:
     return dict.fromkeys((1, min(_A_FEW_BLOCKS, logical), logical + 2))
 
 
-def _blocks(kernel: CudaKernel, variant: Variant, logical: Logical) -> list[Dim]:
-    """Return the physical block that a form has in place of the logical one; none where it cannot be divided so."""
-    if variant.level == "grid":
-        return [logical.block]
-    size, left = divmod(logical.threads, variant.per_thread)
-    if left or (kernel.warp and size % _WARP_THREADS):
-        return []
-    return [(size, 1, 1)]
-
-
 def _slicings(blocks: int, cuts: int, chosen: random.Random) -> list[tuple[Shard, ...]]:
     """Return ways to cut logical blocks into shards: not at all, by powers of two as far as possible, anywhere."""
-    equal = 1
-    while blocks % (2 * equal) == 0 and 2 * equal <= _MOST_SHARDS:
-        equal *= 2
-    slicings = [[0], [part * (blocks // equal) for part in range(equal)]]
+    step = blocks // math.gcd(blocks, _MOST_SHARDS)
+    slicings = [[0], [*range(0, blocks, step)]]
     for _ in range(cuts):
         inner = range(1, blocks)
         slicings.append([0, *sorted(chosen.sample(inner, min(len(inner), chosen.randint(1, _MOST_SHARDS // 2))))])
-    found = [
-        [(first, end - first) for first, end in zip(starts, [*starts[1:], blocks], strict=True)] for starts in slicings
-    ]
+    found = [[(first, end - first) for first, end in pairwise([*starts, blocks])] for starts in slicings]
     for shards in found:
         chosen.shuffle(shards)
     return list(dict.fromkeys(map(tuple, found)))
 
 
-def _verdict(built: PtxProgram, elastic: ElasticKernel, trial: SampleLaunch, matrix: Matrix, limit_s: int) -> Verdict:
-    call, kernel, forms = trial.call, elastic.kernel, len(elastic.variants)
-    logical, buffers = call.logical, {**trial.buffers, CONTROL: np.array([0, 0, NO_QUOTA], np.uint32)}
-    original = CpuLaunch(kernel.name, logical.grid, logical.block, call.arguments, logical.dynamic_shared_bytes)
-    nothing = next(built.run_all([([], FORWARD)], buffers, limit_s)).buffers
-    expected: Buffers = {}
-    for outcome, schedule in zip(
-        built.run_all([([original], schedule) for schedule in matrix.schedules], buffers, limit_s),
-        matrix.schedules,
-        strict=False,  # none is run after one that hangs
-    ):
-        if outcome.status != "ok":
-            return Verdict(kernel.name, "fails", 0, forms, f"{_failure(outcome)}, in {schedule}")
-        expected = expected or {name: array for name, array in outcome.buffers.items() if name != CONTROL}
-        if reason := different(expected, outcome.buffers, kernel):
-            return Verdict(kernel.name, "racy", 0, forms, f"the original differs from itself in {schedule}: {reason}")
-    silent = all(array.tobytes() == nothing[name].tobytes() for name, array in expected.items())
-    tried = list(ways(elastic, logical, matrix))
+def _run(
+    built: PtxProgram, call: Call, buffers: Buffers, limit_s: int, tried: Sequence[FormLaunch]
+) -> Iterator[tuple[str, Buffers]]:
+    """Run a kernel on the CPU; as ``Runner``."""
     sequences = [(launches_of(call, way), way.schedule) for way in tried]
-    ran = 0
-    for outcome, way in zip(built.run_all(sequences, buffers, limit_s), tried, strict=False):
-        ran += 1
-        reason = _failure(outcome) if outcome.status != "ok" else different(expected, outcome.buffers, kernel)
-        if not reason and way.persistent and outcome.buffers[CONTROL][1] != logical.blocks:
-            reason = f"{outcome.buffers[CONTROL][1]} logical blocks were counted as done, of {logical.blocks}"
-        if reason:
-            return Verdict(kernel.name, "different", ran, forms, f"{way}: {reason}")
-    return Verdict(kernel.name, "no output" if silent else "equal", ran, forms, _NO_OUTPUT if silent else "")
+    for way, outcome in zip(tried, built.run_all(sequences, buffers, limit_s), strict=False):
+        failure, memory = "", dict(outcome.buffers)
+        words = memory.pop(CONTROL, None)
+        if outcome.status != "ok":
+            line = "" if outcome.line is None else f" (line {outcome.line})"
+            failure = f"{outcome.status}: {outcome.message}{line}"
+        elif way.persistent and words is not None and words[1] != call.logical.blocks:
+            failure = f"{words[1]} logical blocks were counted as done, of {call.logical.blocks}"
+        yield failure, memory
 
 
 def launches_of(call: Call, way: FormLaunch) -> list[CpuLaunch]:
-    """Return the launches of a form in place of one of the original."""
+    """Return the launches of a way on the CPU."""
     logical, launches = call.logical, list[CpuLaunch]()
+    if not way.shards:
+        return [CpuLaunch(way.symbol, logical.grid, way.block, call.arguments, logical.dynamic_shared_bytes)]
     for place, (first, count) in enumerate(way.shards, 1):
         arguments = (*call.arguments, Scalar(packed(logical.grid, logical.block, first, count)))
         launch = CpuLaunch(way.symbol, (way.blocks, 1, 1), way.block, arguments, logical.dynamic_shared_bytes)
@@ -261,11 +274,6 @@ def launches_of(call: Call, way: FormLaunch) -> list[CpuLaunch]:
             launch = replace(launch, arguments=arguments, rank=first, quota_changes=changes)
         launches.append(launch)
     return launches
-
-
-def _failure(outcome: CpuResult) -> str:
-    line = "" if outcome.line is None else f" (line {outcome.line})"
-    return f"{outcome.status}: {outcome.message}{line}"
 
 
 def different(expected: Buffers, got: Buffers, kernel: CudaKernel) -> str:
@@ -280,8 +288,6 @@ def different(expected: Buffers, got: Buffers, kernel: CudaKernel) -> str:
     """
     for name, right in expected.items():
         left = got[name]
-        if left.tobytes() == right.tobytes():
-            continue
         apart = _apart(right, left, kernel.float_atomics)
         if apart.any():
             place = tuple(int(i) for i in np.argwhere(apart)[0])
@@ -292,11 +298,9 @@ def different(expected: Buffers, got: Buffers, kernel: CudaKernel) -> str:
 
 
 def _apart(right: np.ndarray[Any, Any], left: np.ndarray[Any, Any], sums: bool) -> np.ndarray[Any, Any]:
-    if right.dtype.kind != "f":
-        return np.asarray(left != right)
     bits = np.dtype(f"u{right.dtype.itemsize}")
     apart = (left.view(bits) != right.view(bits)) & ~(np.isnan(left) & np.isnan(right))
-    if sums:
+    if sums and right.dtype.kind == "f":
         largest = float(np.nanmax(np.abs(right), initial=0.0))
         apart &= ~(np.abs(left.astype(float) - right.astype(float)) <= _SUM_TOLERANCE * largest)
     return np.asarray(apart)

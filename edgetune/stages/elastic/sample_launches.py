@@ -229,7 +229,7 @@ def guessed_launch(kernel: CudaKernel) -> str | None:
     return " ".join(words)
 
 
-Order = Literal["forward", "reverse", "random"]
+Order = Literal["forward", "reverse", "random", "any"]
 Status = Literal["ok", "deadlock", "mismatched-barrier", "hang", "crash"]
 
 
@@ -238,7 +238,7 @@ class ExecutionOrder:
     """The order in which the blocks of a grid, and between barriers the threads of a block, run.
 
     Args:
-        order: By number, ascending or descending, or random at each round of turns.
+        order: By number, ascending or descending, or random at each round of turns; any: as a GPU chooses.
         seed: Of the random order, and of the turns of blocks of persistent forms.
     """
 

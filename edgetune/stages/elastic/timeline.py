@@ -145,28 +145,26 @@ def _policy(
     alone: Mapping[str, Sequence[KernelTimelineRow]],
     told: Mapping[str, Any],
 ) -> PolicyFigures:
-    turns = sorted({*range(len(told.get("policies", {}).get(policy, ()))), *(row.turn for row in rows)})
-    ends_s = {turn: max((row.finished_s for row in rows if row.turn == turn), default=0.0) for turn in turns}
-    said_s = told.get("duration_s")  # for how long requests came
-    usual_s = said_s if isinstance(said_s, (int, float)) and said_s > 0 else None
-    seconds = sum(_recorded_s(policy, turn, told, "stopped_s") or usual_s or ends_s[turn] for turn in turns)
+    costs, seconds, kept_s = told.get("policies", {}).get(policy, ()), 0.0, 0.0
+    turns = sorted({*range(len(costs)), *(row.turn for row in rows)})
+    for turn in turns:
+        cost = costs[turn] if turn < len(costs) else {}
+        ended_s = max((row.finished_s for row in rows if row.turn == turn), default=0.0)
+        seconds += _positive(cost.get("stopped_s")) or _positive(told.get("duration_s")) or ended_s
+        kept_s += _positive(cost.get("residencies_until_s")) or ended_s
     priorities = {each["name"]: each.get("priority") for each in told.get("tasks", ()) if "name" in each}
     by_task = _by_task(rows)
-    kept_s = {turn: _recorded_s(policy, turn, told, "residencies_until_s") or ends_s[turn] for turn in turns}
     tasks = tuple(
         _task(name, priorities.get(name), by_task.get(name, ()), alone.get(name, ()), seconds)
         for name in dict.fromkeys([*priorities, *by_task])
     )
-    return PolicyFigures(
-        policy, len(turns), tasks, sum(each.answers_per_s for each in tasks), _busy(rows, kept_s, told.get("gpu"))
-    )
+    answers_per_s = sum(each.answers_per_s for each in tasks)
+    return PolicyFigures(policy, len(turns), tasks, answers_per_s, _busy(rows, kept_s, told_sms(told)))
 
 
-def _recorded_s(policy: str, turn: int, told: Mapping[str, Any], what: str) -> float | None:
-    """Return a time that the file tells of a turn, s; ``None`` where it does not."""
-    costs = told.get("policies", {}).get(policy, [])
-    value = costs[turn].get(what) if turn < len(costs) else None
-    return value if isinstance(value, (int, float)) and value > 0 else None
+def _positive(said: Any) -> float:
+    """Return a number that a file tells; 0 where it tells none."""
+    return said if isinstance(said, (int, float)) and said > 0 else 0.0
 
 
 def _task(
@@ -202,22 +200,26 @@ def _task(
     )
 
 
-def _busy(rows: Iterable[KernelTimelineRow], kept_s: Mapping[int, float], gpu: Any) -> float | None:
+def told_sms(told: Mapping[str, Any]) -> int:
+    """Return how many multiprocessors the conditions of a file tell of; 0 where they tell none."""
+    gpu = told.get("gpu")
+    return int(_positive(gpu.get("sm_count"))) if isinstance(gpu, dict) else 0
+
+
+def _busy(rows: Iterable[KernelTimelineRow], kept_s: float, sm_count: int) -> float | None:
     """Return the share of the time in which a multiprocessor had a block, the mean of all of them.
 
     Args:
         rows: Of all turns.
-        kept_s: Until when it was kept where blocks were, by turn, s.
-        gpu: What the file says of it.
+        kept_s: For how long it was kept where blocks were, s.
+        sm_count: Multiprocessors; 0: those that are seen.
     """
     spans = sorted(
         (row.turn, row.sm, row.started_s, row.finished_s)
         for row in rows
         if row.event == "residency" and row.sm is not None and row.started_s is not None
     )
-    said = gpu.get("sm_count") if isinstance(gpu, dict) else None
-    sms = said if isinstance(said, int) and said > 0 else len({span[1] for span in spans})
-    available_s = sms * sum(kept_s.values())
+    available_s = (sm_count or len({span[1] for span in spans})) * kept_s
     if not spans or not available_s:
         return None
     busy_s = 0.0

@@ -22,7 +22,7 @@ from edgetune.stages.elastic.tasks import check_count
 from edgetune.units import format_duration, format_si, parse_time_s
 from edgetune.version import __version__
 from edgetune.workflows.kernels.options import BenchOptions
-from edgetune.workflows.kernels.place import Place, gpu_place, model_place, opened
+from edgetune.workflows.kernels.place import Place, model_place, opened
 from edgetune.workflows.kernels.plan import within_of
 from edgetune.workflows.kernels.share import progress
 from edgetune.workflows.output import Target, check_outputs, choose_target
@@ -110,8 +110,7 @@ def _opened(opts: BenchOptions, names: Sequence[str]) -> Iterator[tuple[Place, F
         gpu = find_gpu(opts.gpu)
         yield model_place(gpu), partial(compiled_for, gpu)
         return
-    with opened(opts.device, sms=opts.sms, seed=opts.seed, persistent=Persistent.name in names) as ready:
-        place = gpu_place(ready, part=opts.sms is not None, records=False)
+    with opened(opts.device, sms=opts.sms, seed=opts.seed, persistent=Persistent.name in names) as (ready, place):
         yield place, lambda tasks: ready.measured(ready.fitted(tasks))
 
 
@@ -124,7 +123,7 @@ def _figures(
     pair = replace(each, critical=critical, normal=replace(normal, sms=opts.normal_sms))
     tasks = (critical, pair.normal)
     with blaming(f"workload {each.name}"):  # the records of one run are kept
-        check_count(tasks, names[:1], place.gpu if place.session is None else None, duration_s=duration_s)
+        check_count(tasks, names[:1], place.gpu if place.conditions["simulated"] else None, duration_s=duration_s)
     policies = {name: make_policy(name, tasks, place.gpu) for name in names}
     run = runner(place.open_backend, policies, place.gpu, duration_s=duration_s, seed=opts.seed)
     once = len(names) + len(benchmark.baselines(pair))

@@ -120,18 +120,16 @@ def tried_on_gpu(
     """
     with cuda_context.open_context(load_driver(without=CHECK_WITHOUT), gpu_index(device)) as context:
         on_gpu = CheckResult(device, gpu=context.facts.gpu.name)
+        elastic = [each.kernel.name for each in done.kernels if each.variants]
         reporter.info(f"checking on {device}, {on_gpu.gpu}")
         try:
             on_cpu = tried_on_cpu(done, name, launches, reporter)
         except InputError as error:
-            on_cpu = CheckResult(CPU, (), {each.kernel.name: error for each in done.kernels if each.variants})
+            on_cpu = CheckResult(CPU, (), dict.fromkeys(elastic, error))
         try:
             built = load_forms(done, context, name)
         except InputError as error:
-            return (
-                on_cpu,
-                replace(on_gpu, untried={each.kernel.name: error for each in done.kernels if each.variants}),
-            )
+            return on_cpu, replace(on_gpu, untried=dict.fromkeys(elastic, error))
         endless = {each.kernel for each, _ in on_cpu.verdicts if each.answer == "fails"}
         trials = [each for each in launches[0] if each.call.kernel not in endless]
         with reporter.bar(f"checking on {device}", None):
@@ -139,4 +137,4 @@ def tried_on_gpu(
         guesses = {trial.call.kernel: trial.guess for trial in trials}
         verdicts = tuple((each, guesses[each.kernel]) for each in checked)
         untried = {**launches[1], **dict.fromkeys(endless, _NO_END), **not_run}
-        return (on_cpu, replace(on_gpu, verdicts=verdicts, untried=untried))
+        return on_cpu, replace(on_gpu, verdicts=verdicts, untried=untried)

@@ -1,7 +1,7 @@
 """Where tasks run: on the model of a GPU, or on the GPU that an option names."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,11 +17,8 @@ from edgetune.stages.elastic.cuda.building import build
 from edgetune.stages.elastic.cuda.context import WITHOUT
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.gpu import Gpu, GpuTask
-from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.model import GpuTimingModel, seen_by_policies
 from edgetune.stages.elastic.simulated import SimulatedGpu
-from edgetune.stages.elastic.view import Residency
-from edgetune.units import NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,39 +29,13 @@ class Place:
         gpu: As policies see it.
         conditions: Of figures made there.
         costs: Times of which the worst case is made.
-        model: Of a simulated GPU.
-        session: The GPU with networks on it; ``None`` of a model.
+        open_backend: Returns a backend for one run of tasks.
     """
 
     gpu: Gpu
     conditions: dict[str, Any]
     costs: PreemptionCosts
-    model: Gpu | None = None
-    session: GpuSession | None = None
-
-    def open_backend(self, tasks: Sequence[GpuTask]) -> AbstractContextManager[SimulatedGpu | CudaBackend]:
-        """Return a backend for one run of tasks."""
-        if self.session is not None:
-            return self.session.open_backend(tasks)
-        assert self.model is not None
-        return simulated(self.model)(tasks)
-
-    def spent(
-        self, backend: SimulatedGpu | CudaBackend, loop: ElasticLoop
-    ) -> tuple[Sequence[Residency], dict[str, Any]]:
-        """Return where blocks were in a run whose backend is closed, and what is told of them."""
-        if isinstance(backend, SimulatedGpu):
-            until_ns = backend.residencies_until_ns
-            more = {} if until_ns is None else {"residencies_until_s": until_ns / NS}
-            return backend.residencies, {"blocks": backend.blocks, **more}
-        assert self.session is not None
-        apart_ns = self.session.records_apart_ns
-        return self.session.residencies, {
-            "blocks": sum(each.launch.physical_blocks for each in loop.launches),
-            "clocks_apart_s": backend.uncertain_ns / NS,
-            "unrecorded_launches": self.session.unrecorded,
-            **({} if apart_ns is None else {"block_clocks_apart_s": apart_ns / NS}),
-        }
+    open_backend: Callable[[Sequence[GpuTask]], AbstractContextManager[SimulatedGpu | CudaBackend]]
 
 
 def model_place(gpu: Gpu) -> Place:
@@ -75,23 +46,7 @@ def model_place(gpu: Gpu) -> Place:
         "caches, no clocks, no instructions but floating-point ones"
     )
     conditions = {"simulated": True, "device": gpu.name, "gpu": plain(gpu), "model": {"note": note, **plain(model)}}
-    return Place(seen_by_policies(gpu, model), conditions, simulated_costs(gpu, model), gpu)
-
-
-def gpu_place(ready: GpuSession, *, part: bool, records: bool) -> Place:
-    """Return a GPU.
-
-    Args:
-        ready: The GPU.
-        part: Whether a part of its multiprocessors is used.
-        records: Whether blocks write down where they run.
-    """
-    facts = ready.context.facts
-    conditions = {
-        "simulated": False, "device": facts.gpu.name, "gpu": plain(facts.gpu), "uuid": facts.uuid,
-        "cuda": facts.driver, "part_of_the_gpu": part, "block_records": records,
-    }  # fmt: skip
-    return Place(facts.gpu, conditions, measured_costs(facts.gpu), session=ready)
+    return Place(seen_by_policies(gpu, model), conditions, simulated_costs(gpu, model), simulated(gpu))
 
 
 def gpu_index(device: str, without: str = WITHOUT) -> int:
@@ -112,11 +67,12 @@ def gpu_index(device: str, without: str = WITHOUT) -> int:
     return int(number)
 
 
+@contextmanager
 def opened(
     device: str, *, sms: int | None, seed: int, records: bool = False, include: Sequence[str] = (),
     persistent: bool = False,
-) -> AbstractContextManager[GpuSession]:  # fmt: skip
-    """Return a GPU that is open while the block runs.
+) -> Iterator[tuple[GpuSession, Place]]:  # fmt: skip
+    """Open a GPU, and yield it.
 
     Args:
         device: E.g. ``nvidia:0``.
@@ -130,7 +86,13 @@ def opened(
         InputError: the device is no NVIDIA GPU.
         DeviceError: cuda-bindings, the driver or the GPU is missing; the hint says what works without.
     """
-    return gpu_session.open_gpu_session(
+    with gpu_session.open_gpu_session(
         gpu_index(device), sm_count=sms, recorded=records, seed=seed,
         builder=partial(build, options=CompileOptions(include=tuple(include)), persistent=persistent),
-    )  # fmt: skip
+    ) as ready:  # fmt: skip
+        facts = ready.context.facts
+        conditions = {
+            "simulated": False, "device": facts.gpu.name, "gpu": plain(facts.gpu), "uuid": facts.uuid,
+            "cuda": facts.driver, "part_of_the_gpu": sms is not None, "block_records": records,
+        }  # fmt: skip
+        yield ready, Place(facts.gpu, conditions, measured_costs(facts.gpu), ready.open_backend)

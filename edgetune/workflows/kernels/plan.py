@@ -127,8 +127,8 @@ def _policies(opts: ShareOptions, document: KernelTasks, file: str) -> list[str]
     return names
 
 
-def check_kernels(tasks: Sequence[GpuTask], gpu: Gpu, *, simulated: bool = True) -> None:
-    """Check that blocks of all kernels fit on a GPU, and that the durations of simulated ones are known.
+def check_kernels(tasks: Sequence[GpuTask], gpu: Gpu) -> None:
+    """Check that blocks of all simulated kernels fit on a GPU, and that their durations are known.
 
     Raises:
         InputError: a block does not fit, or a duration is unknown.
@@ -136,8 +136,7 @@ def check_kernels(tasks: Sequence[GpuTask], gpu: Gpu, *, simulated: bool = True)
     for task in tasks:
         with blaming(f"task {task.name}, network {task.network.name}"):
             for call in task.network.calls:
-                if simulated:
-                    check_known(call)
+                check_known(call)
                 check_fits(call, gpu)
 
 

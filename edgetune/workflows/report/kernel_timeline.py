@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.yaml_document import plain
 from edgetune.plotting.page import SectionWriter
-from edgetune.stages.elastic.bound import NOTE, bounds_of, describe_bound
+from edgetune.stages.elastic.bound import NOTE
 from edgetune.stages.elastic.timeline import PolicyFigures, TaskFigures, summarise
 from edgetune.workflows.figures import draw_view
 from edgetune.workflows.report.sections import cell, si_cell
@@ -29,7 +29,7 @@ def kernel_timeline_section(timeline: KernelTimeline, out: SectionWriter) -> Non
         return
     out.table(_COLUMNS, [_row(of, each) for of in found for each in of.tasks])
     out.space()
-    for line in [*_figures(found), *_bounds(timeline, found), *_remarks(timeline, found)]:
+    for line in [*_figures(found), *_bounds(timeline), *_remarks(timeline, found)]:
         out.note(line)
     for policy in dict.fromkeys(of.policy for of in found):
         draw = partial(draw_view, "kernel_timeline.gantt", timeline, policy=policy)
@@ -80,14 +80,12 @@ def _figures(found: Sequence[PolicyFigures]) -> Iterator[str]:
         yield f"multiprocessors had a block (residency, not occupancy): {told}"
 
 
-def _bounds(timeline: KernelTimeline, found: Sequence[PolicyFigures]) -> list[str]:
-    """Return the worst case of the critical task by each policy that has one, beside the slowest request."""
-    known = bounds_of(timeline.header.conditions)
-    slowest = {(of.policy, each.task): each.max_s for of in found for each in of.tasks}
-    lines = [
-        f"worst case by {policy}: {describe_bound(bound, slowest.get((policy, bound.task)))}"
-        for policy, bound in known.items()
-    ]
+def _bounds(timeline: KernelTimeline) -> list[str]:
+    """Return the worst case of the critical task by each policy that has one, beside the slowest request, as told."""
+    told = timeline.header.conditions.get("bounds")
+    found = told.items() if isinstance(told, dict) else ()
+    said = [(policy, each.get("said")) for policy, each in found if isinstance(each, dict)]
+    lines = [f"worst case by {policy}: {words}" for policy, words in said if words]
     return [*lines, NOTE] if lines else []
 
 

@@ -15,7 +15,7 @@ on a GPU that draws a screen.
 
 import itertools
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from edgetune.stages.elastic.cuda.context import HANG_S, Context
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.gpu import GpuTask
 from edgetune.stages.elastic.kernel import NO_QUOTA
-from edgetune.stages.elastic.view import Launch, LaunchEvent
+from edgetune.stages.elastic.view import Launch, LaunchEvent, Residency
 from edgetune.units import NS
 from edgetune.workloads.cuda_driver import KernelFailedError
 
@@ -54,6 +54,11 @@ class _InFlight:
     since_ns: int
     started_ns: int | None = None
 
+    def begin(self, at_ns: int) -> LaunchEvent:
+        """Note and return that it has started, though not before it was launched."""
+        self.started_ns = max(at_ns, self.since_ns)
+        return LaunchEvent(self.launch.number, "started", self.started_ns)
+
 
 class CudaBackend:
     """Launches kernels of tasks on one GPU.
@@ -75,21 +80,21 @@ class CudaBackend:
         hang_s: float = HANG_S,
         records: BlockRecords | None = None,
     ) -> None:
-        self._context, self._programs, self._records = context, programs, records
-        self._hang_s, self._now_ns = hang_s, context.now_ns
+        self._context, self._programs, self.records = context, programs, records
+        self.residencies: Sequence[Residency] = ()
+        """Where blocks were, of a run that is over, where they wrote it down."""
+        self._hang_s, self.now_ns = hang_s, context.now_ns
+        self.times = EventTimes(context)
+        self._streams, self._beside = dict[str, Any](), dict[str, Iterator[Any]]()
+        """Of each task; and in turns, those for blocks of its persistent launches that come back."""
         ranks = stream_priorities(tasks, *context.priorities())
-        parts = {task.name: part_of(context, task.sms) for task in tasks}
-        self._streams = {task.name: context.stream(ranks[task.priority], parts[task.name]) for task in tasks}
-        self._times = EventTimes(context)
-        self._beside = {  # for blocks of persistent launches that come back
-            task.name: itertools.cycle([context.stream(ranks[task.priority], parts[task.name]) for _ in range(_BESIDE)])
-            for task in tasks
-            if programs[task.name].control is not None
-        }
+        for task in tasks:
+            place = ranks[task.priority], part_of(context, task.sms)
+            self._streams[task.name] = context.stream(*place)
+            if (control := programs[task.name].control) is not None:
+                control.set_quota(NO_QUOTA)  # a run that broke down may have left another
+                self._beside[task.name] = itertools.cycle([context.stream(*place) for _ in range(_BESIDE)])
         self._quotas = dict.fromkeys(self._beside, NO_QUOTA)
-        for control in (programs[name].control for name in self._beside):
-            if control is not None:  # a run that broke down may have left another
-                control.set_quota(NO_QUOTA)
         self._lines: dict[str, deque[_InFlight]] = {task.name: deque() for task in tasks}
         self._ends: dict[int, Any] = {}
         """End events of launches in flight, by number."""
@@ -98,15 +103,6 @@ class CudaBackend:
         self.lost: str | None = None
         """Why nothing can be launched any more; ``None`` where it can."""
         self._lively_ns = self._progress_ns = context.now_ns()
-
-    @property
-    def uncertain_ns(self) -> int:
-        """Uncertainty of GPU times on the host's clock, ns."""
-        return self._times.uncertain_ns
-
-    def now_ns(self) -> int:
-        """Return the time of its clock, ns."""
-        return self._now_ns()
 
     def decided(self) -> None:
         """Do nothing: a decision takes its time by itself."""
@@ -118,11 +114,10 @@ class CudaBackend:
             return
         try:
             in_flight = self._put(launch)
-        except KernelFailedError as error:
-            self._fail(launch, error.message)
-            self._lose(error.message)
         except EdgetuneError as error:
             self._fail(launch, error.message)
+            if isinstance(error, KernelFailedError):
+                self._lose(error.message)
         else:
             if not self._ends:
                 self._progress_ns = in_flight.since_ns
@@ -148,7 +143,7 @@ class CudaBackend:
         """Query until an event, or until ``until_ns``; with nothing in flight and no limit return at once."""
         while True:
             events = self._poll()
-            now_ns = self._now_ns()
+            now_ns = self.now_ns()
             if events:
                 self._lively_ns = self._progress_ns = now_ns
                 return events
@@ -166,9 +161,9 @@ class CudaBackend:
         waits = [self._ends[number] for number in launch.after if number in self._ends]
         for end in waits:
             driver.call("cuStreamWaitEvent", stream, end, 0)
-        records = 0 if self._records is None else self._records.reserve(launch)
+        records = 0 if self.records is None else self.records.reserve(launch)
         start = self._event() if waits or not self._lines[launch.task] else None
-        in_flight = _InFlight(launch, start, self._event(), self._now_ns())
+        in_flight = _InFlight(launch, start, self._event(), self.now_ns())
         if start is not None:
             driver.call("cuEventRecord", start, stream)
         try:
@@ -192,6 +187,8 @@ class CudaBackend:
             for line in self._lines.values():
                 while line and self._over(line, found):
                     pass
+                if line:
+                    self._watch(line[0])
         except DeviceError as error:  # of whatever kind: what an event tells is wrong with the whole context
             self._lose(error.message)
         found += self._failed
@@ -202,38 +199,27 @@ class CudaBackend:
         """Take in the events of the oldest launch of a stream; return whether it has ended."""
         driver, oldest = self._context.driver, line[0]
         number = oldest.launch.number
-        if oldest.started_ns is None:
-            if not driver.is_over(oldest.start):
-                self._watch(oldest)
-                return False
-            oldest.started_ns = self._begun(oldest, self._times.at_ns(oldest.start), found)
-        if not driver.is_over(oldest.end):
-            self._watch(oldest)
+        if oldest.started_ns is None and driver.is_over(oldest.start):
+            found.append(oldest.begin(self.times.at_ns(oldest.start)))
+        if oldest.started_ns is None or not driver.is_over(oldest.end):
             return False
-        ended_ns = max(self._times.at_ns(oldest.end), oldest.started_ns)
+        ended_ns = max(self.times.at_ns(oldest.end), oldest.started_ns)
         found.append(LaunchEvent(number, "ended", ended_ns))
         line.popleft()
         del self._ends[number]
         self._reuse(oldest)
         if line and line[0].start is None:
-            line[0].started_ns = self._begun(line[0], ended_ns, found)
+            found.append(line[0].begin(ended_ns))
         return True
-
-    @staticmethod
-    def _begun(in_flight: _InFlight, at_ns: int, found: list[LaunchEvent]) -> int:
-        """Note that a launch has started, though not before it was launched; return when."""
-        started_ns = max(at_ns, in_flight.since_ns)
-        found.append(LaunchEvent(in_flight.launch.number, "started", started_ns))
-        return started_ns
 
     def _watch(self, oldest: _InFlight) -> None:
         """Give up where nothing has happened for too long although something was launched."""
-        if self._now_ns() - self._progress_ns > self._hang_s * NS:
+        if self.now_ns() - self._progress_ns > self._hang_s * NS:
             waited = f"nothing has happened for {self._hang_s:g} s"
             raise self._context.hangs(f"{waited}, and kernel {oldest.launch.what.kernel} is waited for")
 
     def _fail(self, launch: Launch, why: str) -> None:
-        self._failed.append(LaunchEvent(launch.number, "ended", self._now_ns(), why))
+        self._failed.append(LaunchEvent(launch.number, "ended", self.now_ns(), why))
 
     def _lose(self, why: str) -> None:
         """End everything in flight in failure."""

@@ -60,11 +60,9 @@ class EventTimes:
         self._context, self._now_ns = context, context.now_ns
         self._stream = context.stream(context.priorities()[1])
         self._event, self._spare = context.event(), context.event()
-        self._at_ns = self._taken_ns = self._due_ns = 0
+        self._at_ns = self._due_ns = 0
         self._apart_ns = _NEVER_NS
-        for _ in range(_TRIES):
-            self._set(self._apart_ns - 1)
-        if not self._taken_ns:  # the GPU is busy with something else: wait for it, however long
+        if not any([self._set(self._apart_ns - 1) for _ in range(_TRIES)]):  # it is busy: wait for it, however long
             context.synchronise(self._stream)
             self._set(_NEVER_NS)
         self._first_ns = self.uncertain_ns = self._apart_ns
@@ -80,28 +78,28 @@ class EventTimes:
         return min(self._at_ns + round(float(elapsed_ms) * 1e6), now_ns)
 
     def _renew(self, now_ns: int) -> None:
-        at_ns, taken_ns, before = self._at_ns, self._taken_ns, self._event
-        self._set(_LOOSE * self._first_ns)
-        if self._taken_ns == taken_ns:
+        at_ns, before = self._at_ns, self._event
+        if not self._set(_LOOSE * self._first_ns):
             self._due_ns = now_ns + _AGAIN_NS
             return
         elapsed_ms = self._context.driver.call("cuEventElapsedTime", before, self._event)
         moved_ns = abs(at_ns + round(float(elapsed_ms) * 1e6) - self._at_ns)
         self.uncertain_ns = max(self.uncertain_ns, self._apart_ns + moved_ns)
 
-    def _set(self, most_apart_ns: int) -> None:
-        """Set the GPU's time against the host's, if that is possible with so little uncertainty now."""
+    def _set(self, most_apart_ns: int) -> bool:
+        """Set the GPU's time against the host's, if that is possible with so little uncertainty now; return whether."""
         driver, before_ns = self._context.driver, self._now_ns()
         driver.call("cuEventRecord", self._spare, self._stream)
         for _ in range(_QUERIES):
             if driver.is_over(self._spare):
                 after_ns = self._now_ns()
                 apart_ns = (after_ns - before_ns) // 2
-                if apart_ns <= most_apart_ns:
-                    self._at_ns, self._apart_ns = before_ns + apart_ns, apart_ns
-                    self._event, self._spare = self._spare, self._event
-                    self._taken_ns, self._due_ns = after_ns, after_ns + _RENEWED_NS
-                return
+                if apart_ns > most_apart_ns:
+                    break
+                self._at_ns, self._apart_ns, self._due_ns = before_ns + apart_ns, apart_ns, after_ns + _RENEWED_NS
+                self._event, self._spare = self._spare, self._event
+                return True
+        return False
 
 
 class OneBlock:
@@ -270,7 +268,7 @@ class BlockRecords:
         words = np.frombuffer(data, np.uint64).reshape(-1, _WORDS)
         seen = [int(sm) for sm in np.unique(words[words[:, 1] != 0, 0])]
         own = not seen or seen[-1] < self._context.facts.gpu.sm_count
-        found, at = list[Residency](), 0
+        found, at, host_ns = list[Residency](), 0, self.timer.host_ns
         for number, blocks in self._launches:
             rows, spans = words[at : at + blocks], list[list[int]]()
             at += blocks
@@ -281,9 +279,7 @@ class BlockRecords:
                 else:
                     spans.append([sm, start, end, 1])
             found += [
-                Residency(
-                    number, sm if own else seen.index(sm), self.timer.host_ns(start), self.timer.host_ns(end), count
-                )
+                Residency(number, sm if own else seen.index(sm), host_ns(start), host_ns(end), count)
                 for sm, start, end, count in spans
             ]
         return found

@@ -4,17 +4,18 @@ network.source --NVRTC, nvcc--> PTX --forms--> PTX --cuModuleLoadData--> functio
 
 Parts of a GPU: green contexts (CUDA 12.4), each with multiprocessors of its own.
 
-    with green_context(context, 16) as part:              132 multiprocessors --split--> 16 --> green context
-    context.stream(0, part_of(context, 16))               a stream whose kernels run on 16 of them
+    use_part(context, 16)                          132 multiprocessors --split--> 16: all streams from now on are there
+    context.stream(0, part_of(context, 8))         a stream whose kernels run on 8 of those
 
-A green context gives best-effort work multiprocessors of its own, or lets a big GPU stand for a small one: its
-bandwidth and its caches are still those of the big one, and results say so. Whether a GPU and its driver have green
-contexts is found out by making one. Source: CUDA Driver API.
+A part is no context of its own: what is loaded and allocated in the context is used by streams of its parts, of which
+CUDA gives the primary context as theirs (CUDA Driver API, ``cuCtxFromGreenCtx``, ``cuStreamGetCtx_v2``). It gives
+best-effort work multiprocessors of its own, or lets a big GPU stand for a small one: its bandwidth and its caches are
+still those of the big one, and results say so. Whether a GPU and its driver have green contexts is found out by making
+one. Source: CUDA Driver API.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgetune.errors import DeviceError, InputError
@@ -22,9 +23,12 @@ from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of, 
 from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.front import Forms, check_version, forms_of, transform
-from edgetune.stages.elastic.gpu import Gpu, KernelSequence, Resources
+from edgetune.stages.elastic.gpu import Call, Gpu, KernelSequence, Resources, blocks_resident
 from edgetune.stages.elastic.kernel import TransformResult
-from edgetune.workloads.cuda_driver import Driver, NotOfferedError
+from edgetune.stages.elastic.model import check_fits
+from edgetune.workloads.cuda_driver import NotOfferedError
+
+_WARP_THREADS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +39,13 @@ class Build:
         image: PTX, as ``cuModuleLoadData`` takes it.
         forms: Of its kernels, by name.
         recorded: Whether its kernels take the address of block records.
+        sizes_bytes: Of the arguments of its kernels, by name.
     """
 
     image: bytes
     forms: Mapping[str, Forms]
     recorded: bool = False
+    sizes_bytes: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 def build(
@@ -63,7 +69,8 @@ def build(
         InputError: the network has no source, its source does not compile, or its PTX is newer than the driver.
         DeviceError: NVRTC is missing, or the driver does not compile the PTX.
     """
-    check_source(network)
+    if not network.source:
+        raise InputError(f"network {network.name} has no source", "it can only be simulated; leave its tasks out")
     name, arch = f"{network.name}.cu", arch_of(context.facts.gpu)
     done = transform(network.source, name, arch, options=options, persistent=persistent)
     if recorded:
@@ -92,14 +99,33 @@ def load_forms(transformed: TransformResult, context: Context, name: str) -> Bui
 
         def needs(symbol: str) -> Resources:
             function = context.function(module, symbol)
-            registers, shared_bytes, local_bytes = (
-                int(context.driver.call("cuFuncGetAttribute", each, function))
-                for each in (words.CU_FUNC_ATTRIBUTE_NUM_REGS, words.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
-                             words.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
-            )  # fmt: skip
-            return Resources(registers, shared_bytes, local_bytes)
+            asked = ("NUM_REGS", "SHARED_SIZE_BYTES", "LOCAL_SIZE_BYTES")
+            attributes = (getattr(words, f"CU_FUNC_ATTRIBUTE_{each}") for each in asked)
+            return Resources(*(int(context.driver.call("cuFuncGetAttribute", each, function)) for each in attributes))
 
-        return Build(image, forms_of(transformed, needs))
+        sizes_bytes = {  # which stand behind types, as in u64[8]
+            each.kernel.name: [int(one.type.partition("[")[2][:-1]) for one in each.kernel.parameters]
+            for each in transformed.kernels
+        }
+        return Build(image, forms_of(transformed, needs), sizes_bytes=sizes_bytes)
+
+
+def fitting(call: Call, kernels: Mapping[str, Forms], gpu: Gpu) -> Forms:
+    """Return the forms of a call that a GPU can run, the original and those whose blocks fit and are whole warps.
+
+    Raises:
+        InputError: there is no such kernel, or no block of the original fits.
+    """
+    forms, logical = kernels.get(call.kernel), call.logical
+    if forms is None:
+        raise InputError(f"its source has no kernel {call.kernel}", f"it has {', '.join(kernels)}")
+    check_fits(replace(call, resources={1: forms[None]}), gpu)
+    return {
+        key: needs for key, needs in forms.items()
+        if key is None
+        or (call.elastic and (key < 2 or logical.threads % (_WARP_THREADS * key) == 0)  # lanes keep their warps
+            and blocks_resident(gpu, needs, logical.threads // max(key, 1), logical.dynamic_shared_bytes))
+    }  # fmt: skip
 
 
 def image_of(text: str, context: Context, name: str) -> bytes:
@@ -122,58 +148,32 @@ def compiled_image(source: str, context: Context, name: str) -> bytes:
     return image_of(ptx_of(source, arch_of(context.facts.gpu), name=name)[0], context, name)
 
 
-def check_source(network: KernelSequence) -> None:
-    """Check that a network can run on a GPU at all.
-
-    Raises:
-        InputError: it has no source.
-    """
-    if not network.source:
-        raise InputError(f"network {network.name} has no source", "it can only be simulated; leave its tasks out")
-
-
 _DEFAULT_STREAM = 1
 """``CU_GREEN_CTX_DEFAULT_STREAM``: older drivers accept no other flags."""
 
 
-@contextmanager
-def green_context(context: Context, sm_count: int) -> Iterator[Context]:
-    """Make a context with so many multiprocessors current while the block runs; everything is made anew in it.
+def use_part(context: Context, sm_count: int) -> None:
+    """Have all streams of a context run on so many multiprocessors; its facts say how many these are.
 
     Args:
-        context: The GPU's primary context, current.
-        sm_count: At least so many: the GPU has a step, and the facts of the new context say how many it got.
+        context: The GPU.
+        sm_count: At least so many: the GPU has a step.
 
     Raises:
         DeviceError: the GPU, the driver or the bindings lack green contexts, or there are fewer multiprocessors.
     """
-    driver, facts = context.driver, context.facts
-    if not 1 <= sm_count <= facts.gpu.sm_count:
-        message = f"{facts.gpu.name} has {facts.gpu.sm_count} multiprocessors, and {sm_count} are asked for"
+    gpu = context.facts.gpu
+    if not 1 <= sm_count <= gpu.sm_count:
+        message = f"{gpu.name} has {gpu.sm_count} multiprocessors, and {sm_count} are asked for"
         raise DeviceError(message, "ask for fewer")
-    if sm_count == facts.gpu.sm_count:  # all of them are no part, and may be no multiple of the step
-        yield context
-        return
-    device = driver.call("cuDeviceGet", facts.index)
-    whole = driver.call("cuDeviceGetDevResource", device, driver.api.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
-    group = _split(driver, whole, sm_count, facts.gpu)
-    got, flop_per_s = int(group.sm.smCount), facts.gpu.flop_per_s
-    gpu = replace(facts.gpu, sm_count=got, flop_per_s=flop_per_s * got / facts.gpu.sm_count)
-    part = Context(driver, replace(facts, gpu=gpu), now_ns=context.now_ns, sleep_s=context.sleep_s)
-    with context.scope():
-        part.handle = driver.call("cuCtxFromGreenCtx", _created(context, group))
-        try:
-            with part.current():
-                yield part
-        finally:
-            context.hung = context.hung or part.hung
+    if sm_count < gpu.sm_count:  # all of them are no part, and may be no multiple of the step
+        context.part, got = _part(context, sm_count)
+        gpu = replace(gpu, sm_count=got, flop_per_s=gpu.flop_per_s * got / gpu.sm_count)
+        context.facts = replace(context.facts, gpu=gpu)
 
 
 def part_of(context: Context, sm_count: int | None) -> Any:
     """Return a green context for streams whose kernels may use only so many multiprocessors; ``None`` for all.
-
-    It is no context of its own: what is loaded and allocated in ``context`` is used by its streams, of which CUDA gives
-    the primary context as theirs (CUDA Driver API, ``cuCtxFromGreenCtx``, ``cuStreamGetCtx_v2``).
 
     Raises:
         DeviceError: the GPU, the driver or the bindings lack green contexts, or there is no part of this size.
@@ -181,33 +181,33 @@ def part_of(context: Context, sm_count: int | None) -> Any:
     gpu = context.facts.gpu
     if sm_count is None or sm_count >= gpu.sm_count:
         return None
-    driver = context.driver
-    whole = driver.call("cuCtxGetDevResource", context.handle, driver.api.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
-    group = _split(driver, whole, sm_count, gpu)
-    if (got := int(group.sm.smCount)) != sm_count:
+    part, got = _part(context, sm_count)
+    if got != sm_count:
         message = f"the nearest part of {gpu.name} to {sm_count} multiprocessors has {got}"
         raise DeviceError(message, f"ask for {got}")
-    return _created(context, group)
+    return part
 
 
-def _created(context: Context, group: Any) -> Any:
-    """Return a new green context with a group of multiprocessors, which is destroyed at the end of the scope."""
-    driver = context.driver
-    described = driver.call("cuDevResourceGenerateDesc", [group], 1)
-    device = driver.call("cuDeviceGet", context.facts.index)
-    return context.noted("cuGreenCtxDestroy", driver.call("cuGreenCtxCreate", described, device, _DEFAULT_STREAM))
-
-
-def _split(driver: Driver, whole: Any, sm_count: int, gpu: Gpu) -> Any:
-    """Return a part of a GPU of at least so many multiprocessors.
+def _part(context: Context, sm_count: int) -> tuple[Any, int]:
+    """Return a green context, which is destroyed at the end of the scope, and how many multiprocessors it has.
 
     Raises:
         DeviceError: there are no parts, or none of so many multiprocessors.
     """
+    driver, gpu = context.driver, context.facts.gpu
+    kind, device = driver.api.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM, driver.call("cuDeviceGet", context.facts.index)
+    if context.part is None:
+        whole = driver.call("cuDeviceGetDevResource", device, kind)
+    else:
+        whole = driver.call("cuGreenCtxGetDevResource", context.part, kind)
     try:
-        return driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, sm_count)[0][0]
+        group = driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, sm_count)[0][0]
     except NotOfferedError:
         (least,) = driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, 1)[0]  # raises where there are none at all
         message = f"{gpu.name} has no part of {sm_count} multiprocessors, though it has {gpu.sm_count}"
         hint = f"its parts come in steps, the least has {least.sm.smCount}: ask for fewer, or leave --sms out for all"
         raise DeviceError(message, hint) from None
+    made = driver.call(
+        "cuGreenCtxCreate", driver.call("cuDevResourceGenerateDesc", [group], 1), device, _DEFAULT_STREAM
+    )
+    return context.noted("cuGreenCtxDestroy", made), int(group.sm.smCount)

@@ -4,7 +4,7 @@
         context.allocate(...) context.stream(...)   noted as they are made
                                                     freed, the last first; the primary context is released
 
-A context belongs to the thread that opened it; ``building`` makes one of a part of the GPU. Source: CUDA Driver API.
+A context belongs to the thread that opened it; ``building`` has it use a part of the GPU. Source: CUDA Driver API.
 
     pointers  [ . ][ . ][ . ][ . ]           arguments of a launch as ``cuLaunchKernel`` reads them, packed once
                 |    |    |    +--> {grid, block, first, count}     only these two numbers change from shard to shard
@@ -68,32 +68,15 @@ class Context:
     """
 
     def __init__(
-        self,
-        driver: Driver,
-        facts: GpuFacts,
-        *,
-        now_ns: Callable[[], int] = time.monotonic_ns,
-        sleep_s: Callable[[float], object] = time.sleep,
+        self, driver: Driver, facts: GpuFacts, now_ns: Callable[[], int], sleep_s: Callable[[float], object]
     ) -> None:
         self.driver, self.facts = driver, facts
         self.now_ns, self.sleep_s = now_ns, sleep_s
         self.hung = False
         """Whether a kernel hangs: then nothing is freed, as freeing would wait for it."""
-        self.handle: Any = None
-        """The driver's handle of this context."""
-        self._made: list[tuple[str, Any]] = []
-
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        """Make this context current while the block runs, and free at its end what was made in it."""
-        self.driver.call("cuCtxPushCurrent", self.handle)
-        try:
-            with self.scope():
-                yield
-        finally:
-            if not self.hung:
-                with suppress(DeviceError):  # after a failed kernel every call fails; the process is about to end
-                    self.driver.call("cuCtxPopCurrent")
+        self.part: Any = None
+        """The green context of streams that are given no other; ``None`` for the whole GPU."""
+        self._made: list[tuple[Any, ...]] = []
 
     def allocate(self, size_bytes: int) -> int:
         """Return the address of device memory, aligned to 256 bytes; at least one byte is allocated.
@@ -105,8 +88,7 @@ class Context:
             address = self.driver.call("cuMemAlloc", max(size_bytes, 1))
         except DeviceError as error:
             raise DeviceError(f"{size_bytes / (1 << 20):.1f} MiB of GPU memory: {error.message}", error.hint) from None
-        self._made.append(("cuMemFree", address))
-        return int(address)
+        return int(self.noted("cuMemFree", address))
 
     def upload(self, address: int, data: bytes) -> None:
         """Copy bytes to the GPU; they are there on return."""
@@ -140,8 +122,9 @@ class Context:
 
         Args:
             priority: Its priority.
-            part: A green context, on whose multiprocessors alone its kernels run; see ``green.part_of``.
+            part: A green context, on whose multiprocessors alone its kernels run; see ``building.part_of``.
         """
+        part = part or self.part
         if part is None:
             made = self.driver.call("cuStreamCreateWithPriority", NON_BLOCKING, priority)
         else:
@@ -214,14 +197,14 @@ class Context:
             raise
         finally:
             while len(self._made) > before and not self.hung:
-                function, handle = self._made.pop()
+                function, *handles = self._made.pop()
                 with suppress(DeviceError):
-                    self.driver.call(function, handle)
+                    self.driver.call(function, *handles)
 
-    def noted(self, function: str, handle: Any) -> Any:
+    def noted(self, function: str, *handle: Any) -> Any:
         """Return a handle, to which this function is applied at the end of the scope."""
-        self._made.append((function, handle))
-        return handle
+        self._made.append((function, *handle))
+        return handle[0] if handle else None
 
 
 @contextmanager
@@ -242,17 +225,14 @@ def open_context(
     Raises:
         DeviceError: there is no such GPU, or CUDA cannot use it.
     """
-    count = driver.call("cuDeviceGetCount")
-    if not 0 <= index < count:
-        message = f"there is no GPU {index} on this machine, which has {count}"
-        raise DeviceError(message, "nvidia-smi lists them, from 0")
     device = driver.call("cuDeviceGet", index)
-    context = Context(driver, read_facts(driver, device, index), now_ns=now_ns, sleep_s=sleep_s)
+    context = Context(driver, read_facts(driver, device, index), now_ns, sleep_s)
     with context.scope():
-        context.handle = driver.call("cuDevicePrimaryCtxRetain", device)
+        handle = driver.call("cuDevicePrimaryCtxRetain", device)
         context.noted("cuDevicePrimaryCtxRelease", device)
-        with context.current():
-            yield context
+        driver.call("cuCtxPushCurrent", handle)
+        context.noted("cuCtxPopCurrent")
+        yield context
 
 
 def read_facts(driver: Driver, device: Any, index: int) -> GpuFacts:
@@ -311,11 +291,9 @@ class Packed:
             whole.append(control.to_bytes(_ADDRESS_BYTES, "little"))
         if recorded:
             whole.append(bytes(_ADDRESS_BYTES))
-        self.sizes_bytes = tuple(len(value) for value in whole)
-        offsets = [0, *accumulate(-(-size // _ALIGNED_BYTES) * _ALIGNED_BYTES for size in self.sizes_bytes)]
-        self._bytes = np.zeros(offsets[-1], np.uint8)
-        for offset, value in zip(offsets, whole, strict=False):  # the last offset is the end
-            self._bytes[offset : offset + len(value)] = np.frombuffer(value, np.uint8)
+        aligned = [value + bytes(-len(value) % _ALIGNED_BYTES) for value in whole]
+        offsets = [0, *accumulate(map(len, aligned))]
+        self._bytes = np.frombuffer(b"".join(aligned), np.uint8).copy()
         self._pointers = np.array([self._bytes.ctypes.data + offset for offset in offsets[:-1]], np.uint64)
         self.address = int(self._pointers.ctypes.data)
         """The address of the arguments for ``cuLaunchKernel``."""
@@ -323,13 +301,10 @@ class Packed:
         self._part = None if logical is None else self._bytes[part : part + kernel.SIZE_BYTES].view(np.uint32)
         self._records = self._bytes[offsets[-2] : offsets[-1]].view(np.uint64)[:1] if recorded else None
 
-    def set_part(self, first: int, count: int) -> None:
-        """Set the logical blocks; the original takes them all."""
+    def place(self, first: int, count: int, records: int) -> None:
+        """Set the logical blocks, of which the original takes all, and the address of block records, 0 for none."""
         if self._part is not None:
             self._part[kernel.FIRST_OFFSET_BYTES // _WORD_BYTES] = first
             self._part[kernel.COUNT_OFFSET_BYTES // _WORD_BYTES] = count
-
-    def set_records(self, address: int) -> None:
-        """Set the address of the block records; 0 for none."""
         if self._records is not None:
-            self._records[0] = address
+            self._records[0] = records

@@ -17,23 +17,25 @@ What a launch takes is measured as the GPU is opened: from the end of a kernel t
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
+from edgetune.errors import blaming
 from edgetune.processes.families import without_collections
 from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, GlobalTimer, delay
-from edgetune.stages.elastic.cuda.building import Build, build, compiled_image, green_context
+from edgetune.stages.elastic.cuda.building import Build, build, compiled_image, fitting, use_part
 from edgetune.stages.elastic.cuda.context import HANG_S, WITHOUT, Context, open_context
 from edgetune.stages.elastic.cuda.program import Program
-from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, Logical, Resources, blocks_resident
+from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence, Logical, Resources
 from edgetune.stages.elastic.kernel import PERSISTENT
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import values
-from edgetune.stages.elastic.view import Decision, Launch, LaunchPiece, Residency, View, upcoming
+from edgetune.stages.elastic.policies.simple import Sequential
+from edgetune.stages.elastic.view import Launch
 from edgetune.stats import median
 from edgetune.units import NS
 from edgetune.workloads.cuda_driver import load_driver
@@ -57,7 +59,7 @@ def timed_calls(context: Context, program: Program, image: bytes) -> tuple[Call,
     """
     driver, calls = context.driver, program.network.calls
     wholes = [[Launch(0, "", 0, place, call, 0, call.logical.blocks)] for place, call in enumerate(calls)]
-    parted = [_parted(program, whole) for (whole,) in wholes]
+    parted = [_parted(program, whole, context.facts.gpu.sm_count) for (whole,) in wholes]
     with context.scope():
         wait, stream = delay(context, image, DELAY_NS), context.stream()
         events = [(context.event(), context.event()) for _ in calls]
@@ -79,35 +81,23 @@ def timed_calls(context: Context, program: Program, image: bytes) -> tuple[Call,
             for launches in (wholes, parted)
         )  # the first request warms up
     return tuple(
-        replace(call, whole_s=whole or None, block_s=(block if 1 in program.per_thread(place) else whole) or None)
+        replace(call, whole_s=whole or None, block_s=(block if 1 in program.forms(place) else whole) or None)
         for place, (call, whole, block) in enumerate(zip(calls, whole_s, block_s, strict=True))
     )
 
 
-def _parted(program: Program, whole: Launch) -> list[Launch]:
+def _parted(program: Program, whole: Launch, sm_count: int) -> list[Launch]:
     """Return a call as a block for each multiprocessor and the rest; the original, where it has no elastic form."""
-    if 1 not in program.per_thread(whole.call):
+    if 1 not in program.forms(whole.call):
         return [whole]
-    first = min(whole.count, program.sm_count)
+    first = min(whole.count, sm_count)
     parts = [(0, first)] if first == whole.count else [(0, first), (first, whole.count - first)]
     return [replace(whole, first=begin, count=count, blocks=count) for begin, count in parts]
 
 
 EMPTY_KERNEL = "edgetune_empty"
 EMPTY_SOURCE = f'extern "C" __global__ void {EMPTY_KERNEL}() {{}}'
-_EMPTY_CALLS, _EMPTY_RUN_S = 50, 0.1
-
-
-class _OneByOne:
-    """Launches a kernel when the one before it has ended."""
-
-    name: ClassVar[str] = "one by one"
-
-    def decide(self, view: View) -> Sequence[Decision]:
-        """Return the next kernel."""
-        (state,) = view.tasks
-        found = None if state.in_flight else upcoming(state)
-        return () if found is None else (LaunchPiece(state.task.name, found[1]),)
+_EMPTY_RUN_S = 0.1
 
 
 def reaction_s(context: Context, image: bytes | None = None) -> float:
@@ -122,13 +112,10 @@ def reaction_s(context: Context, image: bytes | None = None) -> float:
         DeviceError: NVRTC is missing.
     """
     call = Call(EMPTY_KERNEL, Logical((1, 1, 1), (1, 1, 1)), elastic=False)
-    task = GpuTask("empty", KernelSequence("empty", (call,) * _EMPTY_CALLS))
-    with context.scope():
-        build = Build(image or compiled_image(EMPTY_SOURCE, context, "empty"), {EMPTY_KERNEL: {None: Resources(0)}})
-        program = Program(context, task.network, build)
-        program.warm_up(context.stream())
-        backend = CudaBackend(context, {task.name: program}, [task])
-        loop = ElasticLoop(_OneByOne(), backend, [task], gpu=context.facts.gpu, duration_s=_EMPTY_RUN_S)
+    task = GpuTask("empty", KernelSequence("empty", (call,)))
+    built = Build(image or compiled_image(EMPTY_SOURCE, context, "empty"), {EMPTY_KERNEL: {None: Resources(0)}})
+    with context.scope(), GpuSession(context, builder=lambda *_: built).open_backend([task]) as backend:
+        loop = ElasticLoop(Sequential(), backend, [task], gpu=context.facts.gpu, duration_s=_EMPTY_RUN_S)
         loop.run()
     return median([later.ended_ns - earlier.ended_ns for earlier, later in pairwise(loop.launches)]) / NS
 
@@ -160,14 +147,6 @@ class GpuSession:
         timer_image: bytes | None = None,
     ) -> None:
         self.context = context
-        self.residencies: tuple[Residency, ...] = ()
-        """Residencies of the last backend, where blocks were recorded."""
-        self.unrecorded = 0
-        """Launches of the last backend for whose records there was no room."""
-        self.records_apart_ns: int | None = None
-        """Uncertainty of their times on the host's clock, ns; ``None`` where none were recorded."""
-        self.lost: str | None = None
-        """Why the GPU cannot be used any more; ``None`` where it can."""
         self._recorded, self._seed, self._hang_s = recorded, seed, hang_s
         self._builder, self._timer_image = builder, timer_image
         self.programs: dict[str, Program] = {}
@@ -205,10 +184,20 @@ class GpuSession:
         """Return tasks whose calls have the needs of their compiled kernels, and whether they have elastic forms.
 
         Raises:
-            InputError: a network has no source, or does not compile.
+            InputError: a network has no source, does not compile, or does not fit the GPU.
             DeviceError: the compiler is missing.
         """
-        return tuple(replace(task, network=self._fitted(task.network)) for task in tasks)
+        found = list[GpuTask]()
+        for task in tasks:
+            network, calls = task.network, list[Call]()
+            with blaming(f"task {task.name}, network {network.name}"):
+                for call in network.calls:
+                    there = fitting(call, self.build(network).forms, self.gpu)
+                    needs = {**{key: each for key, each in there.items() if key}, 1: there[None]}
+                    elastic, persistent = 1 in there, PERSISTENT in there
+                    calls.append(replace(call, resources=needs, elastic=elastic, persistent=persistent))
+            found.append(replace(task, network=replace(network, calls=tuple(calls))))
+        return tuple(found)
 
     def measured(self, tasks: Sequence[GpuTask]) -> tuple[GpuTask, ...]:
         """Make tasks ready, and return them with the time of each of their kernels, by which policies size pieces.
@@ -224,27 +213,6 @@ class GpuSession:
             found.append(replace(task, network=program.network))
         return tuple(found)
 
-    def _fitted(self, network: KernelSequence) -> KernelSequence:
-        forms = self.build(network).forms
-
-        def fits(call: Call, form: Resources | None) -> bool:
-            """Return whether there is such a form of a call, and it fits the GPU as the original does."""
-            needs = (call.logical.threads, call.logical.dynamic_shared_bytes)
-            return form is not None and blocks_resident(self.gpu, form, *needs) > 0
-
-        calls = (
-            call
-            if (of := forms.get(call.kernel)) is None
-            else replace(
-                call,
-                resources={**{key: each for key, each in of.items() if key}, 1: of[None]},
-                elastic=fits(call, of.get(1)),
-                persistent=fits(call, of.get(PERSISTENT)),
-            )
-            for call in network.calls
-        )
-        return replace(network, calls=tuple(calls))
-
     @contextmanager
     def open_backend(self, tasks: Sequence[GpuTask]) -> Iterator[CudaBackend]:
         """Open a backend for one run of tasks.
@@ -253,7 +221,6 @@ class GpuSession:
             InputError, DeviceError: as ``prepare``.
         """
         self.prepare(tasks)
-        self.residencies, self.unrecorded, self.records_apart_ns = (), 0, None
         with self.context.scope():
             recorded = self._recorded
             records = BlockRecords(self.context, GlobalTimer(self.context, self.timer_image)) if recorded else None
@@ -261,10 +228,8 @@ class GpuSession:
             gc.collect()  # now, and not during a run, where it would take milliseconds
             with without_collections():
                 yield backend
-            self.lost = backend.lost
             if records is not None and not backend.lost:
-                self.residencies, self.unrecorded = tuple(records.residencies()), records.unrecorded
-                self.records_apart_ns = records.timer.uncertain_ns
+                backend.residencies = records.residencies()
 
     def build(self, network: KernelSequence) -> Build:
         """Return the compiled kernels of a network, for every part of this GPU; they are compiled once.
@@ -274,10 +239,9 @@ class GpuSession:
             DeviceError: the compiler is missing.
         """
         wanted = network.source, frozenset(call.kernel for call in network.calls)
-        found = self._builds.get(wanted)
-        if found is None:
-            found = self._builds[wanted] = self._builder(network, self.context, self._recorded)
-        return found
+        if wanted not in self._builds:
+            self._builds[wanted] = self._builder(network, self.context, self._recorded)
+        return self._builds[wanted]
 
 
 @contextmanager
@@ -305,9 +269,8 @@ def open_gpu_session(
         DeviceError: cuda-bindings, the driver or the GPU is missing, or a part of it is not available.
     """
     driver = load_driver(module, WITHOUT)
-    with ExitStack() as stack:
-        context = stack.enter_context(open_context(driver, index, now_ns=now_ns, sleep_s=sleep_s))
+    with open_context(driver, index, now_ns=now_ns, sleep_s=sleep_s) as context:
         if sm_count is not None:
-            context = stack.enter_context(green_context(context, sm_count))
+            use_part(context, sm_count)
         context.facts = replace(context.facts, gpu=replace(context.facts.gpu, launch_s=launch_s(context)))
         yield GpuSession(context, **options)

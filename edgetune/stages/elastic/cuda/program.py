@@ -18,18 +18,17 @@ are brought too early or too late find nothing left in the counter.
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.stages.elastic.cuda.building import Build
+from edgetune.errors import DeviceError, InputError, blaming
+from edgetune.stages.elastic.cuda.building import Build, fitting
 from edgetune.stages.elastic.cuda.context import Context, Packed
-from edgetune.stages.elastic.gpu import Call, KernelSequence, Pointer, Resources
+from edgetune.stages.elastic.gpu import Call, KernelSequence, Pointer
 from edgetune.stages.elastic.kernel import (
     CONTROL_BYTES,
     DONE_OFFSET_BYTES,
@@ -40,7 +39,6 @@ from edgetune.stages.elastic.kernel import (
     symbol_of,
 )
 from edgetune.stages.elastic.view import Launch
-from edgetune.workloads.cuda_driver import NotOfferedError
 
 _STRIDE_BYTES = 16
 _AT_LEAST = 0
@@ -89,13 +87,8 @@ class ControlWords:
         self._driver.call("cuStreamWaitValue32", stream, address, self._blocks[call], _AT_LEAST)
 
 
-_WARP_THREADS = 32
 _UNWRITTEN = 0xFF
 """Fill of scratch and outputs: as floating point, not a number."""
-
-
-class _TooLargeError(InputError):
-    """A form needs more than a multiprocessor has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +125,9 @@ class Program:
     def __init__(self, context: Context, network: KernelSequence, built: Build) -> None:
         self.network = network
         self._context, self._built = context, built
-        self._buffers = {buffer.name: buffer for buffer in network.buffers}
+        self._buffers = {each.name: each for each in network.buffers}
         self._sizes_bytes = {
-            buffer.name: math.prod(buffer.shape) * np.dtype(buffer.dtype).itemsize for buffer in network.buffers
+            name: math.prod(each.shape) * np.dtype(each.dtype).itemsize for name, each in self._buffers.items()
         }
         self._addresses = {name: context.allocate(size_bytes) for name, size_bytes in self._sizes_bytes.items()}
         for name in self._addresses:
@@ -145,11 +138,6 @@ class Program:
         self.control = ControlWords(context, blocks) if persistent else None
         """Control words of persistent forms; ``None`` where no kernel has one."""
         self._calls = [self._ready(module, place, call) for place, call in enumerate(network.calls)]
-
-    @property
-    def sm_count(self) -> int:
-        """Multiprocessors that it runs on."""
-        return self._context.facts.gpu.sm_count
 
     def write(self, values: Mapping[str, npt.NDArray[Any]]) -> None:
         """Fill buffers, with arrays of their shapes and types."""
@@ -166,13 +154,9 @@ class Program:
         """Fill a buffer as if it had never been written."""
         self._context.fill(self._addresses[name], _UNWRITTEN, self._sizes_bytes[name])
 
-    def per_thread(self, call: int) -> tuple[int, ...]:
-        """Return the numbers of logical threads in a physical one for which a call has elastic forms."""
-        return tuple(key for key in self._calls[call] if key not in (None, PERSISTENT))
-
-    def has_persistent(self, call: int) -> bool:
-        """Return whether a call has a persistent form."""
-        return PERSISTENT in self._calls[call]
+    def forms(self, call: int) -> Collection[int | None]:
+        """Return the forms of a call by logical threads in a physical one, as ``Build``'s: those that fit the GPU."""
+        return self._calls[call].keys()
 
     def launch(self, launch: Launch, stream: Any, records: int = 0) -> None:
         """Put a launch on a stream and return at once.
@@ -183,15 +167,10 @@ class Program:
             records: Address of its block records; 0 for none.
 
         Raises:
-            EdgetuneError: its kernel has no such form.
             DeviceError: CUDA refuses it.
         """
         key = None if launch.blocks is None else PERSISTENT if launch.persistent else launch.per_thread
-        ready = self._calls[launch.call].get(key)
-        if ready is None:
-            form = "persistent form" if key == PERSISTENT else f"form for {launch.per_thread} logical threads in one"
-            message = f"kernel {launch.what.kernel} has no {form}"
-            raise EdgetuneError(message, "the policy is at fault: choose another")
+        ready = self._calls[launch.call][key]
         grid = launch.what.logical.grid if launch.blocks is None else (launch.blocks, 1, 1)
         if not launch.persistent or self.control is None:
             self._put(ready, (launch.first, launch.count), grid, stream, records)
@@ -216,8 +195,7 @@ class Program:
 
     def _put(self, ready: _Ready, part: tuple[int, int], grid: Dim, stream: Any, records: int = 0) -> None:
         packed = next(ready.turns)
-        packed.set_part(*part)
-        packed.set_records(records)
+        packed.place(*part, records)
         self._context.driver.call(
             "cuLaunchKernel", ready.function, *grid, *ready.block, ready.shared_bytes, stream, packed.address, 0
         )
@@ -236,70 +214,35 @@ class Program:
             for key in self._calls[place]:
                 first, count = (0, whole) if key is None else (whole if key == PERSISTENT else 0, 0)
                 shape = key or 1, None if key is None else 1
-                self.launch(Launch(0, "", 0, place, call, first, count, *shape, persistent=key == PERSISTENT), stream)
+                launch = Launch(0, "", 0, place, call, first, count, *shape, persistent=key == PERSISTENT)
+                try:
+                    self.launch(launch, stream)
+                except DeviceError as error:
+                    raise type(error)(f"kernel {symbol_of(call.kernel, key)}: {error.message}", error.hint) from None
         self._context.synchronise(stream)
 
     def _ready(self, module: Any, place: int, call: Call) -> dict[int | None, _Ready]:
         """Return the forms of a call by logical threads in a physical one; ``None`` is the original.
 
-        ``PERSISTENT`` is the form of one logical thread that takes from the counter. Forms that do not fit are left
-        out: what is chosen from are those that fit, and the original does.
+        ``PERSISTENT`` is the form of one logical thread that takes from the counter.
         """
-        forms, logical = self._built.forms.get(call.kernel), call.logical
-        if forms is None:
-            known = ", ".join(self._built.forms)
-            raise InputError(f"network {self.network.name} has no kernel {call.kernel}", f"its source has {known}")
-        ready: dict[int | None, _Ready] = {None: self._form(module, place, call, None, forms[None])}
-        for key, needs in forms.items() if call.elastic else ():
-            if key is None or (key > 1 and logical.threads % (_WARP_THREADS * key)):
-                continue  # as everywhere: lanes keep their warps where a physical block is whole warps
-            with suppress(_TooLargeError):
-                ready[key] = self._form(module, place, call, key, needs)
-        return ready
-
-    def _form(self, module: Any, place: int, call: Call, key: int | None, needs: Resources) -> _Ready:
-        """Return a form, ready to be launched.
-
-        Raises:
-            InputError: a block takes more shared memory than the GPU has, or more threads than the registers of the
-                compiled form allow; or the arguments do not suit it.
-        """
-        gpu, driver, logical = self._context.facts.gpu, self._context.driver, call.logical
-        symbol = symbol_of(call.kernel, key)
-        block = logical.block if (key or 1) == 1 else (logical.threads // (key or 1), 1, 1)
-        shared_bytes = logical.dynamic_shared_bytes
-        asked_bytes = needs.static_shared_bytes + shared_bytes
-        if asked_bytes > gpu.shared_bytes_per_block:
-            has = f"{gpu.name} gives a block {gpu.shared_bytes_per_block} at most"
-            raise _TooLargeError(f"kernel {symbol}: {asked_bytes} bytes of shared memory, and {has}", "use less")
-        function = self._context.function(module, symbol, shared_bytes)
-        most = driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
-        limit, threads = driver.call("cuFuncGetAttribute", most, function), math.prod(block)
-        if threads > limit:
-            message = f"kernel {symbol}: blocks of {threads} threads, and its registers allow {limit}"
-            hint = f"launch {call.kernel} with smaller blocks, or bound it with __launch_bounds__"
-            raise _TooLargeError(message, hint)
+        with blaming(f"network {self.network.name}"):
+            there = fitting(call, self._built.forms, self._context.facts.gpu)
         values = [
             self._addresses[each.buffer].to_bytes(8, "little") if isinstance(each, Pointer) else each.value
             for each in call.arguments
         ]
-        control = self.control.address(place) if self.control is not None and key == PERSISTENT else None
-        part = None if key is None else logical
-        turns = [Packed(values, part, control=control, recorded=self._built.recorded) for _ in range(2)]
-        self._check_sizes(call, symbol, function, turns[0].sizes_bytes)
-        return _Ready(function, block, shared_bytes, itertools.cycle(turns))
-
-    def _check_sizes(self, call: Call, symbol: str, function: Any, sizes_bytes: tuple[int, ...]) -> None:
-        """Refuse arguments of other sizes than the kernel reads, where the driver can tell (CUDA 12.4)."""
-        driver = self._context.driver
-        found: list[int] = []
-        try:
-            for place in range(len(sizes_bytes) + 1):
-                found.append(int(driver.call("cuFuncGetParamInfo", function, place)[1]))
-        except NotOfferedError:
-            return
-        except DeviceError:  # it has no more parameters
-            pass
-        if tuple(found) != sizes_bytes:
-            message = f"kernel {symbol} takes arguments of {found} bytes, and is given {list(sizes_bytes)}"
+        given_bytes = [len(each) for each in values]
+        takes_bytes = self._built.sizes_bytes.get(call.kernel, given_bytes)
+        if takes_bytes != given_bytes:
+            message = f"kernel {call.kernel} takes arguments of {takes_bytes} bytes, and is given {given_bytes}"
             raise InputError(message, f"check the arguments of {call.kernel} in network {self.network.name}")
+        logical, found = call.logical, dict[int | None, _Ready]()
+        for key in there:
+            block = logical.block if (key or 1) == 1 else (logical.threads // (key or 1), 1, 1)
+            function = self._context.function(module, symbol_of(call.kernel, key), logical.dynamic_shared_bytes)
+            control = self.control.address(place) if self.control is not None and key == PERSISTENT else None
+            part = None if key is None else logical
+            turns = [Packed(values, part, control=control, recorded=self._built.recorded) for _ in range(2)]
+            found[key] = _Ready(function, block, logical.dynamic_shared_bytes, itertools.cycle(turns))
+        return found

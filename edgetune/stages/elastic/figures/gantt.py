@@ -33,6 +33,7 @@ from edgetune.plotting.gantt import (
 from edgetune.plotting.labels import legend_beside, name_in_lines, note_left_out, set_title, title_of
 from edgetune.plotting.style import COLOURS, Figure, new_figure
 from edgetune.stages.elastic.policies.simple import SOLO
+from edgetune.stages.elastic.timeline import told_sms
 
 _LANE_INCHES = {16: 0.2, 40: 0.12}
 """Height of a multiprocessor's lane, where there are no more than so many; of more, what a page has room for."""
@@ -74,9 +75,7 @@ def gantt_figure(
             "a real run records blocks only where it is asked to; see the figures with edgetune show",
         )
     colours = {task: COLOURS[place % len(COLOURS)] for place, task in enumerate(tasks)}
-    said, seen_sms = told.get("gpu"), max(bar.lane[0] for bar in bars) + 1
-    said = said.get("sm_count") if isinstance(said, dict) else None
-    sms: int = max(said, seen_sms) if isinstance(said, int) else seen_sms
+    sms: int = max(told_sms(told), *(bar.lane[0] + 1 for bar in bars))
     limits.check("figure_lanes", max(sms, len(tasks)), "the figure")
     lanes = sms * next((inches for most, inches in _LANE_INCHES.items() if sms <= most), _PAGE_INCHES / sms)
     above = min(0.3 * len(tasks), 1.9) + 0.2
@@ -104,9 +103,10 @@ def _left_out(
     """Return what a chart of these rows leaves out: policies, turns, and of these requests the longest of each task."""
     notes = turn_notes(timeline.rows, rows, "policy", "--view gantt:POLICY draws one")
     tasks = names_of(requests, "task")
-    for task in tasks if len(tasks) <= _MOST_NOTES else ():
-        notes += longest_note([row for row in requests if row.task == task], "task")
-    return notes + (longest_note(requests, "task") if len(tasks) > _MOST_NOTES else [])
+    few = [[row for row in requests if row.task == task] for task in tasks]
+    return notes + [
+        note for of in (few if len(tasks) <= _MOST_NOTES else [requests]) for note in longest_note(of, "task")
+    ]
 
 
 def _written(value: float, span: float) -> str:
@@ -143,8 +143,7 @@ def bars_of(
         Bar((row.sm, row.task or ""), row.task or "", row.started_s, row.finished_s, place_of.get(id(row)))
         for row in rows
         if row.event == "residency" and row.sm is not None and row.started_s is not None
-        and row.finished_s > span.begin_s and row.started_s < span.end_s
-    ]  # fmt: skip
+    ]
     return merged(bars, span, join_wide=True)
 
 
