@@ -30,7 +30,7 @@ from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import compiled_for, network, workload
 from edgetune.stages.elastic.model import GpuTimingModel
 from edgetune.stages.elastic.policies import make_policy
-from edgetune.stages.elastic.policies.simple import Solo
+from edgetune.stages.elastic.policies.simple import MultiStream
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stats import median
 
@@ -73,7 +73,7 @@ def modelled_ms(gpu: Gpu, name: str) -> float:
     """Return the median time of a network alone on the model, ms, whose GPU never waits for the host."""
     (task,) = compiled_for(gpu, [GpuTask(name, network(name), 1, arrivals="closed")])
     backend = SimulatedGpu(EventClock(), gpu, [task], model=GpuTimingModel(host_s=0.0))
-    loop = ElasticLoop(Solo(), backend, [task], gpu=gpu, duration_s=_DURATION_S)
+    loop = ElasticLoop(MultiStream(), backend, [task], gpu=gpu, duration_s=_DURATION_S)
     loop.run()
     begun_ns = {each.launch.request: each.started_ns for each in loop.launches if each.launch.call == 0}
     return median([(each.ended_ns - begun_ns[each.number]) / 1e6 for each in loop.requests if each.outcome == "ok"])

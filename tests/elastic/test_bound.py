@@ -24,7 +24,7 @@ from edgetune.stages.elastic.model import ASSUMED, GpuTimingModel, seen_by_polic
 from edgetune.stages.elastic.pieces import PieceShape, Sizes
 from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.policies.elastic import Elastic
-from edgetune.stages.elastic.policies.simple import MultiStream, Solo
+from edgetune.stages.elastic.policies.simple import MultiStream
 from edgetune.stages.elastic.simulated import SimulatedGpu
 
 GPU = GPUS[2]
@@ -63,7 +63,7 @@ def test_no_simulated_latency_is_above_it_without_contention() -> None:
         critical = GpuTask("critical", network("critical", rng, gpu, rng.randint(1, 5)), 1, "uniform:60/s")
         normal = [GpuTask(f"n{at}", network(f"n{at}", rng, gpu, rng.randint(1, 3))) for at in range(rng.randint(1, 3))]
         tasks, seen = (critical, *normal), seen_by_policies(gpu, model)
-        alone_s = slowest_s(Solo(), (critical,), gpu, model)
+        alone_s = slowest_s(MultiStream(), (critical,), gpu, model)
         for name in ("elastic", "multistream"):
             policy = make_policy(name, tasks, seen)
             found = latency_bound(policy, tasks, seen, simulated_costs(gpu, model), alone_s=alone_s)

@@ -11,7 +11,7 @@ from edgetune import limits
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.serving.clock import EventClock, Supervision
 from edgetune.stages.elastic.loop import ElasticLoop
-from edgetune.stages.elastic.policies.simple import Solo
+from edgetune.stages.elastic.policies.simple import MultiStream
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.tasks import about_launches, check_count
 from edgetune.stages.elastic.view import LaunchChain, LaunchPiece, LaunchRecord
@@ -149,7 +149,7 @@ def test_when_time_is_up_what_was_launched_ends_and_the_rest_is_left():
 
 def test_a_run_stops_also_during_a_burst_and_in_a_simulation():
     asked = iter([False] * 4)
-    loop = run(Solo(), task("a", call(), call(), arrivals="closed:1000"), stopped=lambda: next(asked, True))
+    loop = run(MultiStream(), task("a", call(), call(), arrivals="closed:1000"), stopped=lambda: next(asked, True))
     assert loop.launches == []
     assert [each.outcome for each in loop.requests] == ["abandoned"] * 1000
     assert sum(each.begun_ns is not None for each in loop.requests) == 3
@@ -228,7 +228,7 @@ def test_records_are_told_as_they_are_made_and_deciding_is_counted():
     told = []
     tasks = [task("a", call(blocks=2))]
     gpu = SimulatedGpu(EventClock(), GPU, tasks, model=FREE)
-    done = ElasticLoop(Solo(), gpu, tasks, gpu=GPU, duration_s=1e-3, supervision=Supervision(on_record=told.append))
+    done = ElasticLoop(MultiStream(), gpu, tasks, gpu=GPU, duration_s=1e-3, supervision=Supervision(on_record=told.append))
     done.run()
     assert [each for each in told if isinstance(each, LaunchRecord)] == list(done.launches)
     assert len(told) == len(done.launches) + len(done.requests)

@@ -30,7 +30,7 @@ from edgetune.stages.elastic.gpu import Gpu, GpuTask
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import PublishedFigure, TaskPair, published
 from edgetune.stages.elastic.model import GpuTimingModel
-from edgetune.stages.elastic.policies.simple import SOLO, Solo
+from edgetune.stages.elastic.policies.simple import SOLO, MultiStream
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.view import ElasticPolicy, GpuBackend, RequestRecord
 from edgetune.stats import median, percentile
@@ -92,7 +92,7 @@ def runner(
         duration_s: Of a run, s.
         seed: Of random arrivals, together with the turn.
     """
-    known: Mapping[str, ElasticPolicy] = {SOLO: Solo(), **policies}
+    known: Mapping[str, ElasticPolicy] = {SOLO: MultiStream(), **policies}
 
     def run(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
         with backend(tasks) as given:

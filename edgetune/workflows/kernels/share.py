@@ -23,7 +23,7 @@ from edgetune.stages.elastic.gpu import GpuTask
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.policies.elastic import Persistent
-from edgetune.stages.elastic.policies.simple import SOLO, Solo
+from edgetune.stages.elastic.policies.simple import SOLO, MultiStream
 from edgetune.stages.elastic.timeline import timeline_rows
 from edgetune.stages.elastic.view import ElasticPolicy, Record
 from edgetune.units import NS
@@ -158,7 +158,7 @@ def run_all(runs: Runs, reporter: Reporter) -> None:
                     _run_one(runs, name, number, policy, tasks=tasks, advance=advance)
 
         for number, task in enumerate(task for task in plan.tasks if task.critical):
-            run_one(SOLO, number, Solo(), [task])
+            run_one(SOLO, number, MultiStream(), [task])
         tasks = _admitted(runs, made, reporter)
         for name, policy in made.items():
             run_one(name, 0, policy, tasks)
