@@ -21,7 +21,7 @@ from edgetune.stages.elastic.bound import (
 from edgetune.stages.elastic.gpu import Call, GpuTask, KernelSequence, Logical, blocks_resident
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.model import ASSUMED, GpuTimingModel, seen_by_policies
-from edgetune.stages.elastic.pieces import PieceShape, Sizes
+from edgetune.stages.elastic.pieces import PieceShape
 from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.policies.elastic import Elastic
 from edgetune.stages.elastic.policies.simple import MultiStream
@@ -117,7 +117,7 @@ def test_blocks_of_a_piece_slow_each_other_down() -> None:
     many = replace(CALL, logical=Logical((500, 1, 1), (256, 1, 1)))
     assert block_s(many, PieceShape(500, 1, 500)) == pytest.approx(alone_s * slower)
     assert block_s(many, PieceShape(500, 1, resident)) == pytest.approx(8 * slower * alone_s, rel=0.03)
-    assert Sizes(GPU).block_s(replace(many, whole_s=500e-6), PieceShape(500, 1, 500)) == pytest.approx(
+    assert measured_costs(GPU).block_s(replace(many, whole_s=500e-6), PieceShape(500, 1, 500)) == pytest.approx(
         resident / 500 * 500e-6
     )
 

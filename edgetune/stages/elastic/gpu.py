@@ -29,9 +29,9 @@ _REGISTERS_UNIT = 256
 """A warp gets registers in units of 256 (CUDA Occupancy Calculator, compute capability 5.0 and later)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Gpu:
-    """Limits and speeds of a GPU.
+    """Limits and speeds of a GPU; one object is one GPU, whatever others are like.
 
     Args:
         name: As in the catalogue, e.g. ``orin-agx``.
@@ -181,9 +181,9 @@ class Logical:
         return self.block[0] * self.block[1] * self.block[2]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """One kernel of a network, launched once for every request.
+    """One kernel of a network, launched once for every request; one object is one kernel, whatever others are like.
 
     Args:
         kernel: Its name in the source.
@@ -216,9 +216,9 @@ class Call:
     persistent: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class KernelSequence:
-    """A chain of kernels.
+    """A chain of kernels; one object is one network.
 
     Args:
         name: Of the network.

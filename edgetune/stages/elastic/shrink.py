@@ -18,6 +18,7 @@ Source of both scores: the same paper, section on the shrinking of the design sp
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from edgetune.stages.elastic.gpu import Call, Gpu, Logical, Resources, allocated, blocks_resident
@@ -194,6 +195,7 @@ def shrink(kernel: str, logical: Logical, original: Resources, forms: Mapping[in
     return Shrunk(kernel, logical, gpu, designs, leftovers, places)
 
 
+@lru_cache(1024)
 def kept_pieces(call: Call, gpu: Gpu) -> LeftoverTable:
     """Return the look-up for a call of a network, from the needs of its kernel's forms.
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from edgetune.serving.clock import EventClock, earliest_ns
-from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask
+from edgetune.stages.elastic.gpu import Gpu, GpuTask
 from edgetune.stages.elastic.kernel import NO_QUOTA
 from edgetune.stages.elastic.model import BlockDemand, GpuTimingModel, demand_of
 from edgetune.stages.elastic.multiprocessors import BlockGroup, Multiprocessors, deal
@@ -113,8 +113,6 @@ class SimulatedGpu:
         self._happened: list[LaunchEvent] = []
         self._no_room: int | None = None
         """The launch of which a block had no room anywhere when it was last tried."""
-        self._demands: dict[tuple[int, int, bool], tuple[Call, BlockDemand | None]] = {}
-        """By identity of the call and form."""
 
     def now_ns(self) -> int:
         """Return simulated time, ns."""
@@ -148,7 +146,8 @@ class SimulatedGpu:
     def launch(self, launch: Launch) -> None:
         """Put a launch on its task's stream; the host is busy with it for a while, and the GPU goes on meanwhile."""
         self._keep_host_busy(self._model.host_s + (self._model.stream_wait_s if launch.after else 0.0))
-        demand = self._demand(launch)
+        original = launch.blocks is None
+        demand = demand_of(launch.what, self._gpu, self._model, per_thread=launch.per_thread, original=original)
         if demand is None:
             reason = f"not one block of {launch.what.kernel} fits on a multiprocessor of {self._gpu.name}"
             self._happened.append(LaunchEvent(launch.number, "ended", self.now_ns(), reason))
@@ -181,12 +180,6 @@ class SimulatedGpu:
         happened, self._happened = self._happened, []
         self._keep_host_busy(len(happened) * self._model.event_s)
         return happened
-
-    def _demand(self, launch: Launch) -> BlockDemand | None:
-        key = (id(launch.what), launch.per_thread, launch.blocks is None)
-        if key not in self._demands:
-            self._demands[key] = (launch.what, demand_of(launch, self._gpu, self._model))
-        return self._demands[key][1]
 
     def _advance(self, until_ns: int | None) -> None:
         """Move on to the next event, ``until_ns`` at the latest."""

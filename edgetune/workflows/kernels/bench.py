@@ -124,7 +124,7 @@ def _figures(
     pair = replace(each, critical=critical, normal=replace(normal, sms=opts.normal_sms))
     tasks = (critical, pair.normal)
     with blaming(f"workload {each.name}"):  # the records of one run are kept
-        check_count(tasks, names[:1], place.gpu if place.session is None else None, duration_s=duration_s)
+        check_count(tasks, 1, place.gpu if place.session is None else None, duration_s=duration_s)
     policies = {name: make_policy(name, tasks, place.gpu) for name in names}
     run = runner(place.open_backend, policies, place.gpu, duration_s=duration_s, seed=opts.seed)
     once = len(names) + len(benchmark.baselines(pair))

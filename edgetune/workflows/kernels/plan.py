@@ -16,7 +16,7 @@ from edgetune.stages.elastic.gpu import Gpu, GpuTask, KernelSequence, find_gpu
 from edgetune.stages.elastic.kernel import PER_THREAD
 from edgetune.stages.elastic.loop import check_tasks
 from edgetune.stages.elastic.mdtb.networks import ARCHITECTURE, compiled_for
-from edgetune.stages.elastic.model import check_fits, check_known
+from edgetune.stages.elastic.model import GpuTimingModel, check_fits, demand_of
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.simple import SOLO
 from edgetune.stages.elastic.tasks import check_count, tasks_of
@@ -83,7 +83,7 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
         if simulated is not None:
             tasks = with_forms(compiled_for(gpu, tasks), include_folders(document, opts.tasks), reporter)
             check_kernels(tasks, gpu)
-        check_count(tasks, names, None if simulated is None else gpu, duration_s=duration_s)
+        check_count(tasks, len(names), None if simulated is None else gpu, duration_s=duration_s)
     seed = document.seed if opts.seed is None else opts.seed
     target = choose_target(opts.output, _DEFAULT_NAME, last=True, stdout=reporter.stdout)
     sources = [str(Path(opts.tasks).parent / source) for source in document.sources]
@@ -128,17 +128,17 @@ def _policies(opts: ShareOptions, document: KernelTasks, file: str) -> list[str]
 
 
 def check_kernels(tasks: Sequence[GpuTask], gpu: Gpu, *, simulated: bool = True) -> None:
-    """Check that blocks of all kernels fit on a GPU, and that the durations of simulated ones are known.
+    """Check that blocks of all kernels fit on a GPU, and that their durations are possible, and known if simulated.
 
     Raises:
-        InputError: a block does not fit, or a duration is unknown.
+        InputError: a block does not fit, or a duration is impossible or unknown.
     """
     for task in tasks:
         with blaming(f"task {task.name}, network {task.network.name}"):
             for call in task.network.calls:
-                if simulated:
-                    check_known(call)
                 check_fits(call, gpu)
+                if simulated:
+                    demand_of(call, gpu, GpuTimingModel())
 
 
 def with_forms(tasks: Sequence[GpuTask], include: Sequence[str], reporter: Reporter) -> tuple[GpuTask, ...]:

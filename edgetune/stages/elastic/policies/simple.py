@@ -30,7 +30,7 @@ class MultiStream:
 
 
 SOLO = "solo"
-"""The name in timelines of a task alone, by ``multistream``: no policy to choose from, but the yardstick of latencies."""
+"""The name in timelines of a task alone, by ``multistream``: the yardstick of latencies, and no policy to choose."""
 
 
 class Sequential:
