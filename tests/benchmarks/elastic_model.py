@@ -19,12 +19,13 @@ import argparse
 import math
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
 from edgetune.serving.clock import EventClock
-from edgetune.stages.elastic.bench import runner, simulated
+from edgetune.stages.elastic.bench import runner
 from edgetune.stages.elastic.gpu import Gpu, GpuTask, find_gpu
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import compiled_for, network, workload
@@ -183,7 +184,11 @@ def modelled_policy(gpu: Gpu, name: str, measured: Measured, policy: str) -> Cel
     seen, model = host.seen(gpu), host.model()
     tasks = compiled_for(gpu, (asked.critical, asked.normal))
     made = make_policy(policy, tasks, seen)
-    run = runner(simulated(gpu, model), {policy: made}, seen, duration_s=_RUN_S)
+
+    def opened(tasks: Sequence[GpuTask]) -> AbstractContextManager[SimulatedGpu]:
+        return nullcontext(SimulatedGpu(EventClock(), gpu, tasks, model=model))
+
+    run = runner(opened, {policy: made}, seen, duration_s=_RUN_S)
     latencies_s = run(tasks, policy, 0).latencies_s
     critical_ms = [1e3 * each for each in latencies_s[asked.critical.name]]
     requests = max(1, round(len(critical_ms) * measured.run_s / _RUN_S))

@@ -25,6 +25,9 @@ from edgetune.stages.elastic.multiprocessors import BlockGroup, Multiprocessors,
 from edgetune.stages.elastic.view import Launch, LaunchEvent, Residency
 from edgetune.units import NS
 
+_MOST_RESIDENCIES = 100_000
+"""Kept of each run: some fifty megabytes of memory, and more than a figure can show."""
+
 
 @dataclass(slots=True, eq=False)
 class _Queued:
@@ -89,7 +92,7 @@ class SimulatedGpu:
         *,
         model: GpuTimingModel | None = None,
         fault: Callable[[Launch], str | None] = lambda _: None,
-        most_residencies: int | None = None,
+        most_residencies: int = _MOST_RESIDENCIES,
     ) -> None:
         self.residencies: list[Residency] = []
         """Residencies in the order of their ends; two of a launch on a multiprocessor have a pause between them."""
@@ -306,7 +309,7 @@ class SimulatedGpu:
         """Keep the residencies of a launch, unless there are too many."""
         if self.residencies_until_ns is None:
             self.residencies.extend(queued.residencies.values())
-            if self._most_residencies is not None and len(self.residencies) >= self._most_residencies:
+            if len(self.residencies) >= self._most_residencies:
                 self.residencies_until_ns = self.now_ns()
 
     def _end(self, queued: _Queued) -> None:

@@ -17,14 +17,6 @@ Multiprocessors = Annotated[
 GpuDevice = Annotated[
     str, Option("The GPU: nvidia:N, or jetson.", ("--device", "-d"), "Where", "NAME"),
 ]  # fmt: skip
-AdmitWithin = Annotated[
-    str | float | None,
-    Option(
-        "Leave out best-effort tasks with a kernel that may add more than this share to the latency of the critical "
-        "task alone, in the worst case.",
-        metavar="SHARE",
-    ),
-]  # fmt: skip
 KernelFile = Annotated[
     str, Option("A CUDA C or PTX file, or - for standard input.", metavar="FILE", argument=True)
 ]  # fmt: skip
@@ -135,7 +127,14 @@ class ShareOptions:
         str | float | None,
         Option("How long requests arrive, e.g. 2s. Default: that of the file.", group="Problem", metavar="TIME"),
     ] = None
-    admit_within: AdmitWithin = None
+    admit_within: Annotated[
+        str | float | None,
+        Option(
+            "Leave out best-effort tasks with a kernel that may add more than this share to the latency of the "
+            "critical task alone, in the worst case.",
+            metavar="SHARE",
+        ),
+    ] = None  # fmt: skip
     output: Annotated[
         str | None, Option("File of the timeline. Default: kernels.parquet.", ("-o", "--output"), "Files", "FILE")
     ] = None
@@ -204,7 +203,6 @@ class BenchOptions:
         str | None, Option("Run on a real GPU instead: nvidia:0 or jetson.", ("--device", "-d"), "Where", "NAME")
     ] = None
     sms: Multiprocessors = None
-    admit_within: AdmitWithin = None
     turns: Annotated[int, Option("How often each policy runs.", metavar="N", least=1, most=1000)] = 3
     seed: options.Seed = 0
     output: Annotated[
