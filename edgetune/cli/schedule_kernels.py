@@ -108,7 +108,7 @@ def shrink(opts: ShrinkOptions, terminal: Terminal) -> None:
     if terminal.json:
         answer(kept.document)
     else:
-        workflow.pieces_section(kept, TextSection(), terminal.screen, whole=terminal.verbose)
+        workflow.pieces_section(kept, TextSection(), whole=terminal.verbose)
 
 
 @command(app)

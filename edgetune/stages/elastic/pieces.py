@@ -20,10 +20,8 @@ a piece takes no less than one of its physical blocks does alone, nor than its s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from operator import itemgetter
 
 from edgetune.stages.elastic.gpu import Call, Gpu, Resources, blocks_resident
 
@@ -54,19 +52,6 @@ class LeftoverTable:
 
     rows: tuple[tuple[tuple[int, PieceShape], ...], ...]
 
-    @staticmethod
-    def of(sm_count: int, best: Iterable[tuple[int, int, PieceShape]]) -> LeftoverTable:
-        """Return the table of the best pieces.
-
-        Args:
-            sm_count: Multiprocessors of the GPU.
-            best: Critical blocks modulo multiprocessors, threads of one of them at most, and the shape for these.
-        """
-        rows: list[list[tuple[int, PieceShape]]] = [[] for _ in range(sm_count)]
-        for critical_blocks, critical_threads, shape in best:
-            rows[critical_blocks].append((critical_threads, shape))
-        return LeftoverTable(tuple(tuple(sorted(row, key=itemgetter(0))) for row in rows))
-
     def choose(self, critical_blocks_mod_sms: int, critical_threads: int) -> PieceShape | None:
         """Return the best shape that fits beside a critical kernel; ``None``: nothing fits.
 
@@ -80,10 +65,9 @@ class LeftoverTable:
 def whole_beside(call: Call, gpu: Gpu) -> LeftoverTable:
     """Return the table of a kernel that is launched whole: all of its blocks, where each gets a multiprocessor."""
     logical = call.logical
-    threads, shape = gpu.threads_per_sm - logical.threads, PieceShape(logical.blocks, 1, logical.blocks)
-    rows = range(max(0, gpu.sm_count - logical.blocks + 1)) if threads >= 0 else ()
-    best = ((critical_blocks, threads, shape) for critical_blocks in rows)
-    return LeftoverTable.of(gpu.sm_count, best)
+    threads, idle = gpu.threads_per_sm - logical.threads, gpu.sm_count - logical.blocks
+    row = ((threads, PieceShape(logical.blocks, 1, logical.blocks)),) if threads >= 0 else ()
+    return LeftoverTable(tuple(row if critical_blocks <= idle else () for critical_blocks in range(gpu.sm_count)))
 
 
 SATURATING_THREADS = 640

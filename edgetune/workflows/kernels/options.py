@@ -102,10 +102,6 @@ class ShrinkOptions:
         "0"
     )
     gpu: Annotated[str, Option("Model of the GPU, e.g. orin-agx.", ("--gpu", "-g"), "Where", "NAME")] = "orin-agx"
-    arch: Annotated[
-        str | None,
-        Option("Architecture to compile for, e.g. sm_87. Default: that of the GPU.", group="Where", metavar="SM"),
-    ] = None
     include: Include = ()
 
 
