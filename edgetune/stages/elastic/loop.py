@@ -16,7 +16,7 @@ from edgetune.serving.clock import UNSUPERVISED, Supervision, earliest_ns
 from edgetune.serving.requests import DecisionOverhead, Outcome
 from edgetune.stages.elastic.gpu import Gpu, GpuTask
 from edgetune.stages.elastic.kernel import NO_QUOTA, PER_THREAD
-from edgetune.stages.elastic.tasks import Open, TaskProgress
+from edgetune.stages.elastic.tasks import TaskProgress
 from edgetune.stages.elastic.view import (
     Decision,
     ElasticPolicy,
@@ -253,7 +253,8 @@ class ElasticLoop:
             del progress.open[request.number]
             ended_ns = event.at_ns if request.failure is None else request.failed_ns
             outcome: Outcome = "ok" if request.failure is None else "failed"
-            self._write_request(progress, request, ended_ns, outcome, request.failure)
+            times_ns = request.arrived_ns, request.begun_ns, ended_ns
+            self._write(RequestRecord(progress.task, request.number, *times_ns, outcome, request.failure))
             progress.source.answered([request.number], event.at_ns)
             if progress.idle:
                 progress.idle_since_ns = event.at_ns
@@ -263,17 +264,12 @@ class ElasticLoop:
         now_ns = self._backend.now_ns()
         for progress in self._progress.values():
             for request in progress.open.values():
-                self._write_request(progress, request, now_ns, "abandoned", request.failure or reason)
+                times_ns, why = (request.arrived_ns, request.begun_ns, now_ns), request.failure or reason
+                self._write(RequestRecord(progress.task, request.number, *times_ns, "abandoned", why))
             progress.open.clear()
             while progress.arrived_ns:
                 number, arrived_ns = progress.drop()
                 self._write(RequestRecord(progress.task, number, arrived_ns, None, now_ns, "abandoned", reason))
-
-    def _write_request(
-        self, progress: TaskProgress, request: Open, ended_ns: int, outcome: Outcome, failure: str | None
-    ) -> None:
-        times_ns = request.arrived_ns, request.begun_ns, ended_ns
-        self._write(RequestRecord(progress.task, request.number, *times_ns, outcome, failure))
 
     def _write(self, record: Record) -> None:
         if isinstance(record, LaunchRecord):

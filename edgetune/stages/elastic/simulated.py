@@ -124,8 +124,7 @@ class SimulatedGpu:
     def set_quota(self, task: str, blocks: int) -> None:
         """Let so many blocks of a task's persistent launches go on; it takes a launch, and one more to bring blocks."""
         raised = blocks > self._quotas[task] and any(queued.launch.persistent for queued in self._streams[task])
-        for _ in range(1 + raised):
-            self._keep_host_busy(self._model.host_s)
+        self._keep_host_busy((1 + raised) * self._model.host_s)
         self._clock.at(self.now_ns() + round(self._gpu.launch_s * NS), partial(self._change_quota, task, blocks))
 
     def _change_quota(self, task: str, blocks: int) -> None:

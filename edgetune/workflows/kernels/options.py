@@ -17,6 +17,7 @@ Multiprocessors = Annotated[
 GpuDevice = Annotated[
     str, Option("The GPU: nvidia:N, or jetson.", ("--device", "-d"), "Where", "NAME"),
 ]  # fmt: skip
+GpuModel = Annotated[str, Option("Model of the GPU, e.g. orin-nano.", ("--gpu", "-g"), "Where", "NAME")]
 KernelFile = Annotated[
     str, Option("A CUDA C or PTX file, or - for standard input.", metavar="FILE", argument=True)
 ]  # fmt: skip
@@ -101,7 +102,7 @@ class ShrinkOptions:
     shared: Annotated[str, Option("Dynamic shared memory of a block, e.g. 4KiB.", group="Problem", metavar="SIZE")] = (
         "0"
     )
-    gpu: Annotated[str, Option("Model of the GPU, e.g. orin-agx.", ("--gpu", "-g"), "Where", "NAME")] = "orin-agx"
+    gpu: GpuModel = "orin-agx"
     include: Include = ()
 
 
@@ -185,9 +186,7 @@ class BenchOptions:
     duration: Annotated[
         str | float, Option("How long requests arrive in each run.", group="Problem", metavar="TIME")
     ] = "1s"
-    gpu: Annotated[str, Option("Model of the GPU to simulate, e.g. orin-nano.", group="Where", metavar="NAME")] = (
-        "orin-agx"
-    )
+    gpu: GpuModel = "orin-agx"
     normal_sms: Annotated[
         int | None,
         Option(

@@ -1,6 +1,6 @@
 """The plan of ``simulate`` and ``run``: tasks, policies, a GPU, and the file of the timeline."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -149,17 +149,15 @@ def with_forms(tasks: Sequence[GpuTask], include: Sequence[str], reporter: Repor
     Raises:
         InputError: a source does not compile, or lacks a kernel.
     """
-    found, refused = [], dict[str, Mapping[str, str]]()
+    found = []
     for task in tasks:
         network = task.network
-        if network.name not in refused:
-            with blaming(f"task {task.name}, network {network.name}"):
-                refused[network.name] = _refused(network, include, reporter)
-        why_not = refused[network.name]
-        for kernel, why in () if task.critical else why_not.items():
+        with blaming(f"task {task.name}, network {network.name}"):
+            refused = _refused(network, include, reporter)
+        for kernel, why in () if task.critical else refused.items():
             reporter.info(f"task {task.name}: {kernel} is launched whole, as it cannot be elastic: {why}")
         calls = [
-            replace(call, elastic=False, persistent=False) if call.kernel in why_not else call for call in network.calls
+            replace(call, elastic=False, persistent=False) if call.kernel in refused else call for call in network.calls
         ]
         found.append(replace(task, network=replace(network, calls=calls)))
     return tuple(found)

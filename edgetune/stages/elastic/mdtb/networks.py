@@ -39,10 +39,6 @@ from edgetune.stages.elastic.mdtb.builder import Builder, LayerOutput
 
 ARCHITECTURE = "sm_87"
 """For which networks are made unless a GPU is named: that of Jetson Orin."""
-KERNELS = (
-    "add_relu", "average_pool", "convolution", "fully_connected", "global_average_pool", "gru_cell", "lstm_cell",
-    "max_pool", "softmax",
-)  # fmt: skip
 
 
 @cache
@@ -215,7 +211,6 @@ def values(network: KernelSequence, seed: int = 0) -> dict[str, npt.NDArray[Any]
     return drawn
 
 
-CRITICAL, NORMAL = 1, 0
 SOURCE = "Zhao et al., Miriam (SenSys 2023), body of the text; real GPUs and other kernels than these"
 
 
@@ -307,9 +302,7 @@ def workload(name: str, *, sizes: Mapping[str, Mapping[str, int]] | None = None)
         network(each, **{**_SIZES.get((letter, each), {}), **(sizes or {}).get(each, {})})
         for each in (critical, normal)
     )
-    return TaskPair(
-        letter, GpuTask(critical, first, CRITICAL, arrivals), GpuTask(normal, second, NORMAL, normal_arrivals)
-    )
+    return TaskPair(letter, GpuTask(critical, first, 1, arrivals), GpuTask(normal, second, 0, normal_arrivals))
 
 
 def published(name: str) -> tuple[PublishedFigure, ...]:
