@@ -34,7 +34,7 @@ from edgetune.artifacts.columns import (
 from edgetune.artifacts.document import WITH_UNITS, Document, named
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.yaml_document import BlockMapping
-from edgetune.choices import closest
+from edgetune.choices import nearest
 from edgetune.errors import InputError
 
 KIND = "kernel_tasks"
@@ -231,8 +231,7 @@ def _check_tasks(tasks: Sequence[KernelTask], networks: Sequence[str], *, name: 
             raise InputError(f"{name}: two tasks are called {task.name}", "give each a name of its own")
         word = task.network
         if not word.startswith(MDTB) and word not in networks:
-            near = closest(word, networks)
-            hint = f"did you mean {near}?" if near else f"add it under networks, or write {MDTB}{word} of the benchmark"
+            hint = nearest(word, networks, listed=f"add it under networks, or write {MDTB}{word} of the benchmark")
             raise InputError(f"{name}, task {task.name} names an unknown network, {word!r}", hint)
 
 

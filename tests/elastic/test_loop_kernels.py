@@ -200,7 +200,7 @@ def test_tasks_take_their_share_of_the_device_time():
         ([LaunchPiece("a", 8, 2)], "takes all of its 8 blocks"),
         ([LaunchPiece("a", 2, 1, 2), LaunchChain("a")], "is being launched piece by piece"),
         ([LaunchPiece("a", 6, 1, 2), LaunchPiece("a", 6, 1, 2)], "has 2 logical blocks left"),
-        ([], "launches nothing although nothing runs and 1 requests wait"),
+        ([], "launches nothing while nothing runs and 1 requests wait"),
     ],
 )
 def test_a_policy_that_decides_what_it_must_not_ends_the_run(decisions, why):

@@ -96,7 +96,7 @@ def test_sides_after_layers_with_windows() -> None:
 
 
 def test_bad_sizes() -> None:
-    with pytest.raises(InputError, match="no network 'vgg'"):
+    with pytest.raises(InputError, match="network of the benchmark: 'vgg'"):
         network("vgg")
     with pytest.raises(InputError, match="lstm has no side"):
         network("lstm", side=64)
@@ -124,7 +124,7 @@ def test_workloads_are_those_of_the_paper() -> None:
     assert not made.normal.critical
     assert made.normal.arrivals == "closed"
     assert {figure.workload for figure in PUBLISHED} == {*WORKLOADS, "LGSVL"}
-    with pytest.raises(InputError, match="no workload 'E'"):
+    with pytest.raises(InputError, match="unknown workload: 'E'"):
         workload("E")
 
 

@@ -23,7 +23,6 @@ from statistics import fmean
 import numpy as np
 
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.serving.requests import Outcome
 from edgetune.stages.elastic.bound import LatencyBound
 from edgetune.stages.elastic.gpu import Gpu, GpuTask
 from edgetune.stages.elastic.loop import ElasticLoop
@@ -59,7 +58,6 @@ Runner = Callable[[Sequence[GpuTask], str, int], RequestLatencies]
 
 _TURNS = 10_000
 """More than there are turns, so that seeds of different runs differ."""
-
 BackendFactory = Callable[[Sequence[GpuTask]], AbstractContextManager[GpuBackend]]
 """Opens a backend for tasks, and closes it."""
 
@@ -99,14 +97,12 @@ def answers_of(requests: Sequence[RequestRecord], tasks: Sequence[GpuTask], dura
     if failed is not None:
         message = f"request {failed.number} of {failed.task.name} failed: {failed.failure}"
         raise EdgetuneError(message, "a benchmark needs all answers; choose another GPU or smaller networks")
-    waits_s: dict[str, dict[Outcome, list[float]]] = {task.name: {"ok": [], "abandoned": []} for task in tasks}
+    answered_s: dict[str, list[float]] = {task.name: [] for task in tasks}
+    unanswered_s: dict[str, list[float]] = {task.name: [] for task in tasks}
     for each in requests:
-        waits_s[each.task.name][each.outcome].append((each.ended_ns - each.arrived_ns) / NS)
-    return RequestLatencies(
-        {name: waits["ok"] for name, waits in waits_s.items()},
-        {name: waits["abandoned"] for name, waits in waits_s.items()},
-        duration_s,
-    )
+        waits_s = answered_s if each.outcome == "ok" else unanswered_s
+        waits_s[each.task.name].append((each.ended_ns - each.arrived_ns) / NS)
+    return RequestLatencies(answered_s, unanswered_s, duration_s)
 
 
 BASE = "sequential"
@@ -244,10 +240,8 @@ def _with_answers(answers: RequestLatencies, workload: TaskPair, policy: str) ->
         InputError: there are none.
     """
     if not answers.latencies_s[workload.critical.name]:
-        raise InputError(
-            f"workload {workload.name} by {policy}: no request of {workload.critical.name} was answered",
-            "give it longer, e.g. --duration 10s",
-        )
+        message = f"workload {workload.name} by {policy}: no request of {workload.critical.name} was answered"
+        raise InputError(message, "give it longer, e.g. --duration 10s")
     return answers
 
 

@@ -19,8 +19,7 @@ from importlib.resources import files
 
 from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.artifacts.yaml_document import load_yaml
-from edgetune.choices import nearest
-from edgetune.errors import InputError
+from edgetune.choices import choose
 from edgetune.serving.arrivals import parse_arrivals
 from edgetune.stages.elastic.kernel import Dim
 
@@ -133,10 +132,7 @@ def find_gpu(name: str) -> Gpu:
     Raises:
         InputError: the catalogue has none; the hint names the nearest.
     """
-    known = catalogue()
-    if name not in known:
-        raise InputError(f"there is no GPU {name!r} in the catalogue", nearest(name, known))
-    return known[name]
+    return catalogue()[choose(name, catalogue(), what="GPU")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,6 @@ from edgetune.units import NS
 
 _SLICE_NS = 10_000_000
 """Of the backend's time between two checks whether the run was stopped: a simulation takes about as long."""
-TIME_IS_UP = "the run ended before it was answered"
 
 
 @dataclass(slots=True)
@@ -110,7 +109,7 @@ class ElasticLoop:
             while self._in_flight and not (self._poll_interval_ns is None and self._stopped()):
                 self._take_events(self._backend.wait(self._backend.now_ns() + _SLICE_NS))
             self._take_requests()
-            reason = TIME_IS_UP
+            reason = "the run ended before it was answered"
         finally:
             self._abandon(reason)
 
@@ -124,9 +123,7 @@ class ElasticLoop:
         if not self._in_flight and coming_ns is None:
             waiting = sum(len(each.arrived_ns) + len(each.open) for each in self._progress.values())
             if waiting and not self._stopped():
-                message = (
-                    f"policy {self._policy.name} launches nothing although nothing runs and {waiting} requests wait"
-                )
+                message = f"policy {self._policy.name} launches nothing while nothing runs and {waiting} requests wait"
                 raise EdgetuneError(message, "the policy is at fault: choose another")
             return False
         until_ns = self._end_ns if coming_ns is None else min(coming_ns, self._end_ns)

@@ -244,12 +244,7 @@ def distribute(rooms: Sequence[tuple[_Multiprocessor, int]], blocks: int) -> lis
 
 def deal(ranks: Sequence[int], groups: Sequence[BlockGroup]) -> None:
     """Give the blocks of groups their ranks: one to each multiprocessor in turn, as blocks of a launch are placed."""
-    dealt: list[list[int]] = [[] for _ in groups]
-    turn = 0
-    for rank in ranks:
-        while len(dealt[turn % len(groups)]) == groups[turn % len(groups)].blocks:
-            turn += 1
-        dealt[turn % len(groups)].append(rank)
-        turn += 1
-    for group, own in zip(groups, dealt, strict=True):
-        group.ranks = own
+    rounds = range(max((group.blocks for group in groups), default=0))
+    places = (group for taken in rounds for group in groups if taken < group.blocks)
+    for rank, group in zip(ranks, places, strict=False):
+        group.ranks = (*group.ranks, rank)

@@ -102,8 +102,7 @@ class SimulatedGpu:
         """Physical blocks that have run."""
         self._clock, self._gpu, self._fault, self._most_residencies = clock, gpu, fault, most_residencies
         self._model = model or GpuTimingModel()
-        self._priority: Mapping[str, int] = {task.name: task.priority for task in tasks}
-        self._sms: Mapping[str, int | None] = {task.name: task.sms for task in tasks}
+        self._tasks = {task.name: task for task in tasks}
         self._streams: dict[str, deque[_Queued]] = {task.name: deque() for task in tasks}
         self._quotas = {task.name: NO_QUOTA for task in tasks}
         self._ended: set[int] = set()
@@ -205,7 +204,7 @@ class SimulatedGpu:
 
     def _make_ready(self, queued: _Queued) -> None:
         launch = queued.launch
-        heapq.heappush(self._ready, (-self._priority[launch.task], self.now_ns(), launch.number, queued))
+        heapq.heappush(self._ready, (-self._tasks[launch.task].priority, self.now_ns(), launch.number, queued))
 
     def _place(self) -> None:
         """Place blocks, the most urgent first, until those of one launch have no room."""
@@ -217,7 +216,7 @@ class SimulatedGpu:
             else:
                 self._place_some(queued)
             waits = bool(queued.unplaced or queued.ranks)
-            if waits and self._sms[queued.launch.task] is None:
+            if waits and self._tasks[queued.launch.task].sms is None:
                 self._no_room = queued.launch.number
                 break
             done = heapq.heappop(self._ready)
@@ -239,7 +238,7 @@ class SimulatedGpu:
         number = queued.launch.number
         return self._on.place(
             number, queued.demand, blocks, logical=logical, now_ns=self.now_ns(), freed_only=number == self._no_room,
-            sms=self._sms[queued.launch.task],
+            sms=self._tasks[queued.launch.task].sms,
         )  # fmt: skip
 
     def _begin(self, queued: _Queued, groups: Sequence[BlockGroup]) -> int:

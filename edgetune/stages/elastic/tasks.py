@@ -71,11 +71,9 @@ def tasks_of(document: KernelTasks, *, folder: Path = Path()) -> tuple[GpuTask, 
 def _network(said: KernelNetwork, folder: Path) -> KernelSequence:
     if said.mdtb is not None:
         return mdtb_network(said.mdtb.removeprefix(MDTB), **said.sizes)
-    try:
-        source = "" if said.source is None else read_source(folder / said.source).decode()
-    except UnicodeDecodeError:
-        raise InputError(f"{folder / str(said.source)} is not text in UTF-8", "name a CUDA C or PTX file") from None
-    return KernelSequence(said.name, [_call(each) for each in said.calls], source, said.buffers)
+    source = b"" if said.source is None else read_source(folder / said.source)
+    text = source.decode("utf-8-sig", "surrogateescape")
+    return KernelSequence(said.name, [_call(each) for each in said.calls], text, said.buffers)
 
 
 def _call(said: KernelCall) -> Call:
@@ -134,7 +132,7 @@ def about_launches(task: GpuTask, gpu: Gpu | None, *, duration_s: float) -> floa
         duration_s: How long requests come, s.
     """
     calls, arrivals = task.network.calls, parse_arrivals(task.arrivals)
-    rate_per_s, requests = arrivals.rate_per_s, len(arrivals.times_s) or arrivals.clients or 1
+    rate_per_s, requests = arrivals.rate_per_s, float(len(arrivals.times_s) or arrivals.clients or 1)
     if rate_per_s is not None:
         requests = rate_per_s * duration_s
     elif arrivals.kind == "closed" and gpu is not None:

@@ -15,13 +15,14 @@ from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, RequestLatenci
 from edgetune.stages.elastic.bound import NOTE, describe_bound, latency_bound
 from edgetune.stages.elastic.gpu import GpuTask, find_gpu
 from edgetune.stages.elastic.mdtb.networks import SOURCE, WORKLOADS, TaskPair, compiled_for, workload
-from edgetune.stages.elastic.policies import POLICIES, make_policy
+from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.policies.elastic import Persistent
 from edgetune.stages.elastic.tasks import check_count
 from edgetune.units import format_duration, format_si, parse_time_s
 from edgetune.version import __version__
 from edgetune.workflows.kernels.options import BenchOptions
 from edgetune.workflows.kernels.place import Place, gpu_place, model_place, opened
+from edgetune.workflows.kernels.plan import policies_of
 from edgetune.workflows.kernels.share import progress
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import STOPS, Reporter, SimulationLabel, stop_code
@@ -62,9 +63,7 @@ def bench(opts: BenchOptions, reporter: Reporter) -> BenchFigures:
     """
     target = choose_target(opts.output, "bench.json", last=True, stdout=reporter.stdout)
     check_outputs({"-o": target.file}, [], {"-o": "benchmark"})
-    names = list(dict.fromkeys(name.strip() for name in opts.policy.split(",")))
-    for name in names:
-        POLICIES.find(name)
+    names = policies_of(opts.policy)
     chosen = [workload(letter) for letter in dict.fromkeys(map(str.upper, opts.workloads or WORKLOADS))]
     duration_s = parse_time_s(opts.duration, what="--duration")
     found, stopped = list[WorkloadBenchmark](), 0

@@ -14,9 +14,6 @@ Include = Annotated[
 Multiprocessors = Annotated[
     int | None, Option("Use only N multiprocessors (a green context).", group="Where", metavar="N", least=1)
 ]
-GpuDevice = Annotated[
-    str, Option("The GPU: nvidia:N, or jetson.", ("--device", "-d"), "Where", "NAME"),
-]  # fmt: skip
 GpuModel = Annotated[str, Option("Model of the GPU, e.g. orin-nano.", ("--gpu", "-g"), "Where", "NAME")]
 KernelFile = Annotated[
     str, Option("A CUDA C or PTX file, or - for standard input.", metavar="FILE", argument=True)
@@ -164,7 +161,7 @@ class SimulateOptions(ShareOptions):
 class RunOptions(ShareOptions):
     """The options of ``edgetune schedule kernels run``."""
 
-    device: GpuDevice = "nvidia:0"
+    device: Annotated[str, Option("nvidia:N, or jetson.", ("--device", "-d"), "Where", "NAME")] = "nvidia:0"
     sms: Multiprocessors = None
     blocks: Annotated[bool, Option("Record where and when each block runs, which costs time.")] = False
     include: Include = ()

@@ -71,7 +71,8 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
     """
     document, file = read(KernelTasks, opts.tasks), name_of(opts.tasks)
     check_plot(opts.plot, opts.view, "kernel_timeline")
-    names = _policies(opts, document, file)
+    with blaming(file if opts.policy is None else "--policy"):
+        names = policies_of(document.policy if opts.policy is None else opts.policy)
     simulated = opts if isinstance(opts, SimulateOptions) else None
     chosen = None if simulated is None else simulated.gpu
     with blaming(file if chosen is None else "--gpu"):
@@ -116,14 +117,15 @@ def include_folders(document: KernelTasks, tasks: str) -> list[str]:
     return [*dict.fromkeys(str((Path(tasks).parent / source).parent) for source in document.sources)]
 
 
-def _policies(opts: ShareOptions, document: KernelTasks, file: str) -> list[str]:
-    words = document.policy if opts.policy is None else opts.policy
-    names = [word.strip() for word in words.split(",")]
-    with blaming(file if opts.policy is None else "--policy"):
-        for name in names:
-            POLICIES.find(name)
-        if len(set(names)) < len(names):
-            raise InputError(f"{words} names a policy twice", "name each once")
+def policies_of(words: str) -> list[str]:
+    """Return the policies that are named, each once.
+
+    Raises:
+        InputError: there is no such policy; the hint names the nearest.
+    """
+    names = list(dict.fromkeys(word.strip() for word in words.split(",")))
+    for name in names:
+        POLICIES.find(name)
     return names
 
 
