@@ -23,6 +23,7 @@ from statistics import fmean
 import numpy as np
 
 from edgetune.errors import EdgetuneError, InputError
+from edgetune.serving.arrivals import parse_arrivals
 from edgetune.stages.elastic.bound import LatencyBound
 from edgetune.stages.elastic.gpu import Gpu, GpuTask
 from edgetune.stages.elastic.loop import ElasticLoop
@@ -230,7 +231,8 @@ def bench(
 def baselines(workload: TaskPair) -> tuple[GpuTask, ...]:
     """Return the critical task as it runs alone, and in a closed loop where it is in none."""
     task = workload.critical
-    return (task,) if task.closed else (task, replace(task, arrivals="closed"))
+    closed = parse_arrivals(task.arrivals).kind == "closed"
+    return (task,) if closed else (task, replace(task, arrivals="closed"))
 
 
 def _with_answers(answers: RequestLatencies, workload: TaskPair, policy: str) -> RequestLatencies:

@@ -20,7 +20,6 @@ from importlib.resources import files
 from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.choices import choose
-from edgetune.serving.arrivals import parse_arrivals
 from edgetune.stages.elastic.kernel import Dim
 
 _WARP_THREADS = 32
@@ -248,11 +247,6 @@ class GpuTask:
     arrivals: str = "closed"
     deadline_s: float | None = None
     sms: int | None = None
-
-    @property
-    def closed(self) -> bool:
-        """Whether its requests come when earlier ones have been answered, and have no rate."""
-        return parse_arrivals(self.arrivals).kind == "closed"
 
     @property
     def critical(self) -> bool:

@@ -151,15 +151,17 @@ def with_forms(tasks: Sequence[GpuTask], include: Sequence[str], reporter: Repor
     Raises:
         InputError: a source does not compile, or lacks a kernel.
     """
-    found = []
+    found, refused = [], dict[str, dict[str, str]]()
     for task in tasks:
         network = task.network
-        with blaming(f"task {task.name}, network {network.name}"):
-            refused = _refused(network, include, reporter)
-        for kernel, why in () if task.critical else refused.items():
+        if network.name not in refused:
+            with blaming(f"task {task.name}, network {network.name}"):
+                refused[network.name] = _refused(network, include, reporter)
+        why_not = refused[network.name]
+        for kernel, why in () if task.critical else why_not.items():
             reporter.info(f"task {task.name}: {kernel} is launched whole, as it cannot be elastic: {why}")
         calls = [
-            replace(call, elastic=False, persistent=False) if call.kernel in refused else call for call in network.calls
+            replace(call, elastic=False, persistent=False) if call.kernel in why_not else call for call in network.calls
         ]
         found.append(replace(task, network=replace(network, calls=calls)))
     return tuple(found)

@@ -147,7 +147,7 @@ def run_all(runs: Runs, reporter: Reporter) -> None:
         InfeasibleError: no best-effort task is admitted.
     """
     plan = runs.plan
-    made = {name: make_policy(name, plan.tasks, plan.gpu) for name in plan.policies}
+    made = {name: make_policy(name, plan.tasks, runs.place.gpu) for name in plan.policies}
     with progress(reporter, len(plan.runs) * plan.duration_s) as advance:
         words = iter(plan.runs)
 

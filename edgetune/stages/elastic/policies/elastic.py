@@ -38,8 +38,6 @@ class Elastic:
     name: ClassVar[str] = "elastic"
 
     def __init__(self) -> None:
-        self._chains: dict[str, tuple[LaunchChain]] = {}
-        """Made once for each task, as allocation takes time on the critical path."""
         self._within: tuple[BlockTime, float] | None = None
         self._beside: dict[tuple[Gpu, Call], LeftoverTable] = {}
 
@@ -75,19 +73,10 @@ class Elastic:
 
     def decide(self, view: View) -> Sequence[Decision]:
         """Return the most critical chain that waits; else a piece of normal work, where there is room for one."""
-        urgent: TaskState | None = None
-        normal: list[TaskState] = []
-        for state in view.tasks:
-            task = state.task
-            if not task.critical:
-                normal.append(state)
-            elif state.arrived_ns and (urgent is None or task.priority > urgent.task.priority):
-                urgent = state
-        if urgent is not None:
-            name = urgent.task.name
-            if name not in self._chains:
-                self._chains[name] = (LaunchChain(name),)
-            return self._chains[name]
+        urgent = [state for state in view.tasks if state.task.critical and state.arrived_ns]
+        if urgent:
+            return (LaunchChain(max(urgent, key=lambda state: state.task.priority).task.name),)
+        normal = [state for state in view.tasks if not state.task.critical]
         critical = critical_launches(view)
         there = [state for state in normal if state.in_flight]
         if there and _enough(view.gpu, [launch for state in there for launch in state.in_flight], beside=critical):
