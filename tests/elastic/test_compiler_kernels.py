@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 from kernel_corpus import ARCHES
+from mdtb_resources import KERNELS
 
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.front import Forms, forms_of, resources_of, transform
 from edgetune.stages.elastic.gpu import Logical, find_gpu
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.mdtb.builder import kernel_source
-from edgetune.stages.elastic.mdtb.networks import KERNELS
 from edgetune.stages.elastic.shrink import shrink
 
 CORPUS = sorted((Path(__file__).parent / "kernels").glob("*.cu"))
