@@ -34,7 +34,7 @@ from edgetune.artifacts.columns import (
 from edgetune.artifacts.document import WITH_UNITS, Document, named
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.yaml_document import BlockMapping
-from edgetune.choices import closest
+from edgetune.choices import nearest
 from edgetune.errors import InputError
 
 KIND = "kernel_tasks"
@@ -60,7 +60,7 @@ class KernelBuffer:
     """
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[PositiveInt, ...]
     dtype: str = "float32"
     role: Role = "scratch"
 
@@ -231,8 +231,7 @@ def _check_tasks(tasks: Sequence[KernelTask], networks: Sequence[str], *, name: 
             raise InputError(f"{name}: two tasks are called {task.name}", "give each a name of its own")
         word = task.network
         if not word.startswith(MDTB) and word not in networks:
-            near = closest(word, networks)
-            hint = f"did you mean {near}?" if near else f"add it under networks, or write {MDTB}{word} of the benchmark"
+            hint = nearest(word, networks, listed=f"add it under networks, or write {MDTB}{word} of the benchmark")
             raise InputError(f"{name}, task {task.name} names an unknown network, {word!r}", hint)
 
 
@@ -246,20 +245,10 @@ def _check_network(network: KernelNetwork, where: str) -> None:
     if network.sizes and network.mdtb is None:
         raise InputError(f"{where} has sizes, which are for networks of the benchmark", "leave them out")
     limits.check("kernel_calls", len(network.calls), where)
-    for buffer in network.buffers:
-        if not buffer.shape or min(buffer.shape) < 1:
-            message = f"{where}: buffer {buffer.name} has the shape {list(buffer.shape)}"
-            raise InputError(message, "sizes are whole and above zero")
+    buffers = [each.name for each in network.buffers]
     for number, call in enumerate(network.calls):
         for argument in call.arguments:
-            _check_argument(argument, [each.name for each in network.buffers], f"{where}, call {number}")
-
-
-def _check_argument(argument: str | Mapping[str, float], buffers: list[str], where: str) -> None:
-    if isinstance(argument, str):
-        if argument not in buffers:
-            known = ", ".join(buffers) or "none"
-            raise InputError(f"{where}: argument {argument!r} is no buffer of the network", f"known: {known}")
-    elif len(argument) != 1 or next(iter(argument)) not in VALUES:
-        hint = f"write a buffer's name, or a value with its type, one of {', '.join(VALUES)}: {{int: 5}}"
-        raise InputError(f"{where}: unknown argument {dict(argument)}", hint)
+            named = isinstance(argument, str)
+            if argument not in buffers if named else len(argument) != 1 or next(iter(argument)) not in VALUES:
+                hint = f"write one of {', '.join(buffers)}, or a value with its type, one of {', '.join(VALUES)}"
+                raise InputError(f"{where}, call {number}: unknown argument {argument!r}", f"{hint}: {{int: 5}}")

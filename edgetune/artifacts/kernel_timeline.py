@@ -15,9 +15,6 @@ from edgetune.artifacts.header import Header
 KIND = "kernel_timeline"
 VERSION = 1
 
-KernelEvent = Literal["launch", "request", "residency"]
-KernelOutcome = Literal["ok", "failed", "abandoned"]
-
 
 @dataclass(frozen=True, slots=True)
 class KernelTimelineRow:
@@ -50,7 +47,7 @@ class KernelTimelineRow:
         reason: Why it failed.
     """
 
-    event: KernelEvent
+    event: Literal["launch", "request", "residency"]
     policy: str
     finished_s: NonNegativeFloat
     turn: NonNegativeInt = 0
@@ -71,7 +68,7 @@ class KernelTimelineRow:
     started_s: NonNegativeFloat | None = None
     deadline_s: NonNegativeFloat | None = None
     met: bool | None = None
-    status: KernelOutcome = "ok"
+    status: Literal["ok", "failed", "abandoned"] = "ok"
     reason: str | None = None
 
 

@@ -65,9 +65,11 @@ REPLACED: dict[str, str] = {
         f"schedule kernels shrink {option}": "compile with nvcc -ptx and its options, and give the PTX"
         for option in ("--define", "-D", "--fmad", "--no-fmad")
     },
+    "schedule kernels bench --admit-within": "edgetune schedule kernels simulate and run take it, for a file of tasks",
     "schedule kernels bench --load": "edgetune schedule kernels simulate takes any arrivals from a file of tasks",
     "schedule kernels bench --in-flight": "edgetune schedule kernels simulate takes several tasks of one network",
     "schedule kernels bench --deadline": "edgetune schedule kernels simulate takes the deadline of each task",
+    "schedule kernels shrink --arch": "--gpu names the GPU, whose architecture is compiled for",
     "schedule kernels shrink --indexing": "leave the option out: blocks compute their indices",
     "schedule kernels run --indexing": "leave the option out: blocks compute their indices",
     "schedule kernels bench --indexing": "leave the option out: blocks compute their indices",

@@ -19,18 +19,19 @@ import argparse
 import math
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
 from edgetune.serving.clock import EventClock
-from edgetune.stages.elastic.bench import runner, simulated
+from edgetune.stages.elastic.bench import runner
 from edgetune.stages.elastic.gpu import Gpu, GpuTask, find_gpu
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import compiled_for, network, workload
 from edgetune.stages.elastic.model import GpuTimingModel
 from edgetune.stages.elastic.policies import make_policy
-from edgetune.stages.elastic.policies.simple import Solo
+from edgetune.stages.elastic.policies.simple import MultiStream
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stats import median
 
@@ -73,7 +74,7 @@ def modelled_ms(gpu: Gpu, name: str) -> float:
     """Return the median time of a network alone on the model, ms, whose GPU never waits for the host."""
     (task,) = compiled_for(gpu, [GpuTask(name, network(name), 1, arrivals="closed")])
     backend = SimulatedGpu(EventClock(), gpu, [task], model=GpuTimingModel(host_s=0.0))
-    loop = ElasticLoop(Solo(), backend, [task], gpu=gpu, duration_s=_DURATION_S)
+    loop = ElasticLoop(MultiStream(), backend, [task], gpu=gpu, duration_s=_DURATION_S)
     loop.run()
     begun_ns = {each.launch.request: each.started_ns for each in loop.launches if each.launch.call == 0}
     return median([(each.ended_ns - begun_ns[each.number]) / 1e6 for each in loop.requests if each.outcome == "ok"])
@@ -183,7 +184,11 @@ def modelled_policy(gpu: Gpu, name: str, measured: Measured, policy: str) -> Cel
     seen, model = host.seen(gpu), host.model()
     tasks = compiled_for(gpu, (asked.critical, asked.normal))
     made = make_policy(policy, tasks, seen)
-    run = runner(simulated(gpu, model), {policy: made}, seen, duration_s=_RUN_S)
+
+    def opened(tasks: Sequence[GpuTask]) -> AbstractContextManager[SimulatedGpu]:
+        return nullcontext(SimulatedGpu(EventClock(), gpu, tasks, model=model))
+
+    run = runner(opened, {policy: made}, seen, duration_s=_RUN_S)
     latencies_s = run(tasks, policy, 0).latencies_s
     critical_ms = [1e3 * each for each in latencies_s[asked.critical.name]]
     requests = max(1, round(len(critical_ms) * measured.run_s / _RUN_S))

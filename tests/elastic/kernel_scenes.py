@@ -43,7 +43,7 @@ class Scene:
 
     def __init__(
         self, *priorities: int, gpu: Gpu = GPU, model: GpuTimingModel = FREE,
-        fault: Callable[[Launch], str | None] | None = None, most_residencies: int | None = None,
+        fault: Callable[[Launch], str | None] | None = None, most_residencies: int = 1000,
         sms: Sequence[int | None] = (),
     ) -> None:  # fmt: skip
         tasks = [task(f"t{place}", priority=priority) for place, priority in enumerate(priorities or (0,))]

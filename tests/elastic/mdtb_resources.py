@@ -16,9 +16,9 @@ from cuda.bindings import nvjitlink
 import edgetune.stages.elastic.mdtb
 from edgetune.stages.elastic.front import forms_of, resources_of, transform
 from edgetune.stages.elastic.mdtb.builder import kernel_source
-from edgetune.stages.elastic.mdtb.networks import KERNELS
 
 FILE = Path(edgetune.stages.elastic.mdtb.__path__[0], "resources.json")
+KERNELS = tuple(sorted(each.stem for each in FILE.parent.glob("*.cu")))
 
 
 ARCHITECTURES = ("sm_75", "sm_87", "sm_90")

@@ -4,12 +4,12 @@ from functools import cache
 from pathlib import Path
 
 import kernel_corpus
+from mdtb_resources import KERNELS
 
 from edgetune.stages.elastic import front
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.mdtb.builder import kernel_source
-from edgetune.stages.elastic.mdtb.networks import KERNELS
 from edgetune.stages.elastic.ptx.transform import transform_ptx
 from edgetune.stages.elastic.sample_launches import SampleLaunch, sample_launches_in
 

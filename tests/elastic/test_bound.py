@@ -19,10 +19,10 @@ from edgetune.stages.elastic.bound import (
 from edgetune.stages.elastic.gpu import Call, GpuTask, KernelSequence, Logical, blocks_resident
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.model import ASSUMED, GpuTimingModel, seen_by_policies
-from edgetune.stages.elastic.pieces import PieceShape, Sizes
+from edgetune.stages.elastic.pieces import PieceShape
 from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.policies.elastic import Elastic
-from edgetune.stages.elastic.policies.simple import MultiStream, Solo
+from edgetune.stages.elastic.policies.simple import MultiStream
 from edgetune.stages.elastic.simulated import SimulatedGpu
 
 GPU = GPUS[2]
@@ -61,7 +61,7 @@ def test_no_simulated_latency_is_above_it_without_contention() -> None:
         critical = GpuTask("critical", network("critical", rng, gpu, rng.randint(1, 5)), 1, "uniform:60/s")
         normal = [GpuTask(f"n{at}", network(f"n{at}", rng, gpu, rng.randint(1, 3))) for at in range(rng.randint(1, 3))]
         tasks, seen = (critical, *normal), seen_by_policies(gpu, model)
-        alone_s = slowest_s(Solo(), (critical,), gpu, model)
+        alone_s = slowest_s(MultiStream(), (critical,), gpu, model)
         for name in ("elastic", "multistream"):
             policy = make_policy(name, tasks, seen)
             found = latency_bound(policy, tasks, seen, simulated_costs(gpu, model), alone_s=alone_s)
@@ -115,7 +115,7 @@ def test_blocks_of_a_piece_slow_each_other_down() -> None:
     many = replace(CALL, logical=Logical((500, 1, 1), (256, 1, 1)))
     assert block_s(many, PieceShape(500, 1, 500)) == pytest.approx(alone_s * slower)
     assert block_s(many, PieceShape(500, 1, resident)) == pytest.approx(8 * slower * alone_s, rel=0.03)
-    assert Sizes(GPU).block_s(replace(many, whole_s=500e-6), PieceShape(500, 1, 500)) == pytest.approx(
+    assert measured_costs(GPU).block_s(replace(many, whole_s=500e-6), PieceShape(500, 1, 500)) == pytest.approx(
         resident / 500 * 500e-6
     )
 

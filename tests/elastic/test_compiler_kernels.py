@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 from kernel_corpus import ARCHES
+from mdtb_resources import KERNELS
 
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.front import Forms, forms_of, resources_of, transform
 from edgetune.stages.elastic.gpu import Logical, find_gpu
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.mdtb.builder import kernel_source
-from edgetune.stages.elastic.mdtb.networks import KERNELS
 from edgetune.stages.elastic.shrink import shrink
 
 CORPUS = sorted((Path(__file__).parent / "kernels").glob("*.cu"))
@@ -27,11 +27,11 @@ def assert_kept_forms_are_sound(kernel: str, forms: Forms) -> None:
     asked = {key: each for key, each in forms.items() if key}
     shrunk = shrink(kernel, Logical((196, 1, 1), (256, 1, 1)), forms[None], asked, GPU)
     for place in shrunk.places:
-        form, original = asked[place.shape.per_thread], forms[None]
+        form, original = asked[place.per_thread], forms[None]
         assert form.stack_bytes <= original.stack_bytes
         assert form.spill_bytes <= original.spill_bytes
         registers = form.registers_per_thread * place.threads
-        assert registers <= original.registers_per_thread * 256 or place.shape.per_thread == 1
+        assert registers <= original.registers_per_thread * 256 or place.per_thread == 1
 
 
 @pytest.mark.parametrize(

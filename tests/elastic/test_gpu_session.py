@@ -40,9 +40,10 @@ def ready(machine: Machine, *, sm_count: int | None = None, **more) -> Iterator[
 
 def test_a_network_is_built_once_and_every_task_has_its_own_buffers() -> None:
     machine = Machine()
+    tasks = [task("a", 1), task("b")]
     with ready(machine) as (gpu, built):
         for _ in range(3):
-            with gpu.open_backend([task("a", 1), task("b")]) as backend:
+            with gpu.open_backend(tasks) as backend:
                 backend.launch(launch(0, "a"))
                 moments(backend)
         assert built == ["pair"]
@@ -54,9 +55,9 @@ def test_a_network_is_built_once_and_every_task_has_its_own_buffers() -> None:
 def test_streams_and_events_go_with_their_backend() -> None:
     machine = Machine()
     with ready(machine) as (gpu, _):
-        gpu.prepare([task("a")])
+        gpu.prepare(tasks := [task("a")])
         before = machine.cuda.leaked()
-        with gpu.open_backend([task("a")]) as backend:
+        with gpu.open_backend(tasks) as backend:
             backend.launch(launch(0))
             moments(backend)
             assert len(machine.cuda.leaked()) > len(before)

@@ -22,7 +22,7 @@ from edgetune.stages.elastic.gpu import (
     find_gpu,
 )
 from edgetune.stages.elastic.loop import check_tasks
-from edgetune.stages.elastic.model import check_fits, check_known
+from edgetune.stages.elastic.model import GpuTimingModel, check_fits, demand_of
 from edgetune.stages.elastic.ptx.parse import parse
 from edgetune.stages.elastic.tasks import tasks_of
 
@@ -105,8 +105,8 @@ def test_the_example_can_be_simulated_and_run():
         takes = {each.name: len(each.parameters) for each in entries}
         for call in task.network.calls:
             assert len(call.arguments) == takes[call.kernel]
-            check_known(call)
             check_fits(call, find_gpu("xavier"))
+            demand_of(call, find_gpu("xavier"), GpuTimingModel())
 
 
 def test_a_part_of_the_multiprocessors_is_read_and_only_for_best_effort_tasks(tmp_path):

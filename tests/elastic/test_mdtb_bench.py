@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.stages.elastic.bench import Ratio, RequestLatencies, answers_of, bench, mean_ratio, runner, simulated
+from edgetune.stages.elastic.bench import Ratio, RequestLatencies, answers_of, bench, mean_ratio, runner
 from edgetune.stages.elastic.gpu import GpuTask, KernelSequence, find_gpu
 from edgetune.stages.elastic.mdtb.networks import TaskPair, workload
 from edgetune.stages.elastic.policies.simple import SOLO, MultiStream
 from edgetune.stages.elastic.view import Outcome, RequestRecord
+from edgetune.workflows.kernels.place import model_place
 
 WORKLOAD = TaskPair(
     "A",
@@ -130,7 +131,7 @@ def test_simulated_runs_of_one_turn_have_the_same_arrivals_and_of_another_others
     small = {"gru": {"units": 8, "inputs": 8, "steps": 2}, "resnet": {"side": 33, "narrow": 16}}
     made, gpu = workload("C", sizes=small), find_gpu("orin-nano")
     critical = replace(made.critical, arrivals="poisson:1000/s")
-    run = runner(simulated(gpu), {"multistream": MultiStream()}, gpu, duration_s=0.01, seed=7)
+    run = runner(model_place(gpu).open_backend, {"multistream": MultiStream()}, gpu, duration_s=0.01, seed=7)
     tasks = (critical, made.normal)
     assert run(tasks, "multistream", 0) == run(tasks, "multistream", 0)
     counts = {len(run((critical,), SOLO, turn).latencies_s["gru"]) for turn in range(4)}

@@ -9,12 +9,13 @@ import mdtb_reference
 import numpy as np
 import pytest
 import torch
+from mdtb_resources import KERNELS
 from ptx_corpus import made as made_of
 
 from edgetune.stages.elastic.gpu import Call, KernelSequence, Scalar
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult, packed
 from edgetune.stages.elastic.mdtb.builder import Builder, kernel_source
-from edgetune.stages.elastic.mdtb.networks import KERNELS, network, values
+from edgetune.stages.elastic.mdtb.networks import network, values
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.sample_launches import FORWARD, CpuLaunch
 

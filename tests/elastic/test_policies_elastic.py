@@ -1,17 +1,14 @@
 """Every policy keeps the promises of its kind, and each decides as it says."""
 
-from functools import cache
-
 import pytest
 
 from contracts.elastic_contract import ElasticPolicyContract, check_leftovers
-from contracts.elastic_histories import CALLS, GPUS
+from contracts.elastic_histories import GPUS
 from edgetune.stages.elastic.gpu import Call, GpuTask, KernelSequence, Logical, Resources
 from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape
 from edgetune.stages.elastic.policies import POLICIES, make_policy
 from edgetune.stages.elastic.policies.elastic import Elastic
 from edgetune.stages.elastic.policies.simple import Barrier, MultiStream, Sequential
-from edgetune.stages.elastic.shrink import kept_pieces
 from edgetune.stages.elastic.view import Launch, LaunchChain, LaunchPiece, TaskState, View
 
 EIGHT = GPUS[2]
@@ -35,9 +32,14 @@ def view(*standings, resident=(), gpu=EIGHT):
     return View(1000, gpu, list(standings), list(resident))
 
 
-@cache
-def tables(gpu):
-    return {(call.kernel, call.logical): kept_pieces(call, gpu) for call in CALLS if call.elastic}
+@pytest.fixture
+def keep(monkeypatch):
+    """Have a kernel keep these pieces."""
+
+    def keeping(**tables):
+        monkeypatch.setattr("edgetune.stages.elastic.policies.elastic.kept_pieces", lambda call, _: tables[call.kernel])
+
+    return keeping
 
 
 class TestSequential(ElasticPolicyContract):
@@ -55,9 +57,6 @@ class TestBarrier(ElasticPolicyContract):
 
 class TestElastic(ElasticPolicyContract):
     policy, at_once, keeps_to_leftovers = "elastic", True, True
-
-    def make(self, gpu):
-        return Elastic(tables(gpu))
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -151,20 +150,20 @@ def test_alone_it_launches_waves_two_deep():
         (1024, ()),
     ],
 )
-def test_beside_a_critical_kernel_it_launches_the_kept_piece_that_fits(threads, found):
+def test_beside_a_critical_kernel_it_launches_the_kept_piece_that_fits(keep, threads, found):
     critical = task("c", 1, (Call("critical", Logical((12, 1, 1), (threads, 1, 1))),))
     runs = launch(0, critical, critical.network.calls[0])
     normal = TaskState(task("n"), [1])
-    policy = Elastic({("conv", CONV.logical): KEPT})
-    assert policy.decide(view(TaskState(critical, [], in_flight=[runs]), normal, resident=[runs])) == found
+    keep(conv=KEPT)
+    assert Elastic().decide(view(TaskState(critical, [], in_flight=[runs]), normal, resident=[runs])) == found
 
 
-def test_the_last_piece_has_no_more_blocks_than_are_left():
+def test_the_last_piece_has_no_more_blocks_than_are_left(keep):
     critical = task("c", 1, (POOL,))
     runs = launch(0, critical, POOL)
     standings = [TaskState(critical, [], in_flight=[runs]), TaskState(task("n"), [], request=0, left=2)]
-    policy = Elastic({("conv", CONV.logical): KEPT})
-    assert policy.decide(view(*standings, resident=[runs])) == (LaunchPiece("n", 2, 1, 2),)
+    keep(conv=KEPT)
+    assert Elastic().decide(view(*standings, resident=[runs])) == (LaunchPiece("n", 2, 1, 2),)
 
 
 def test_beside_a_critical_kernel_it_is_one_deep_over_all_tasks():
@@ -174,36 +173,36 @@ def test_beside_a_critical_kernel_it_is_one_deep_over_all_tasks():
     assert Elastic().decide(view(*standings, resident=[runs])) == ()
 
 
-def test_on_a_chain_the_kernel_that_runs_counts_and_between_two_the_next_one():
+def test_on_a_chain_the_kernel_that_runs_counts_and_between_two_the_next_one(keep):
     large = Call("large", Logical((8, 1, 1), (1024, 1, 1)))
     critical = task("c", 1, (POOL, large))
     first, second = launch(0, critical, POOL), launch(1, critical, large, 1)
-    normal, policy = TaskState(task("n"), [1]), Elastic({("conv", CONV.logical): KEPT})
+    keep(conv=KEPT)
+    normal, policy = TaskState(task("n"), [1]), Elastic()
     runs = view(TaskState(critical, [], in_flight=[first, second]), normal, resident=[first])
     assert policy.decide(runs) == (LaunchPiece("n", 49, 1, 3),)
     between = view(TaskState(critical, [], in_flight=[second]), normal)
     assert policy.decide(between) == ()
 
 
-def test_several_critical_kernels_leave_what_is_left_of_all():
-    kept = LeftoverTable((*((),) * 6, ((900, PieceShape(7, 2, 2)),), ()))
+def test_several_critical_kernels_leave_what_is_left_of_all(keep):
+    keep(conv=LeftoverTable((*((),) * 6, ((900, PieceShape(7, 2, 2)),), ())))
     call = Call("critical", Logical((11, 1, 1), (450, 1, 1)))  # 3 blocks in its last wave on 8 multiprocessors
     c, d, e = task("c", 1, (call,)), task("d", 2, (call,)), task("e", 3, (call,))
     runs = [launch(number, each, call) for number, each in enumerate((c, d, e))]
     standings = [TaskState(each, [], in_flight=[run]) for each, run in zip((c, d, e), runs, strict=True)]
-    normal, policy = TaskState(task("n"), [1]), Elastic({("conv", CONV.logical): kept})
+    normal, policy = TaskState(task("n"), [1]), Elastic()
     assert policy.decide(view(*standings[:2], normal, resident=runs[:2])) == (LaunchPiece("n", 7, 2, 2),)
     assert policy.decide(view(*standings, normal, resident=runs)) == ()  # 3 x 3 blocks leave no multiprocessor
 
 
-def test_where_nothing_of_one_task_fits_another_may():
+def test_where_nothing_of_one_task_fits_another_may(keep):
     critical = task("c", 1, (Call("large", Logical((8, 1, 1), (768, 1, 1))),))
     runs = launch(0, critical, critical.network.calls[0])
     n, m = TaskState(task("n", calls=(POOL,)), [1]), TaskState(task("m"), [1], served_s=5.0)
-    nothing = LeftoverTable(((),) * 8)
-    policy = Elastic({("conv", CONV.logical): KEPT, ("pool", POOL.logical): nothing})
+    keep(conv=KEPT, pool=LeftoverTable(((),) * 8))
     standings = TaskState(critical, [], in_flight=[runs]), n, m
-    assert policy.decide(view(*standings, resident=[runs])) == (LaunchPiece("m", 49, 4, 2),)
+    assert Elastic().decide(view(*standings, resident=[runs])) == (LaunchPiece("m", 49, 4, 2),)
 
 
 @pytest.mark.parametrize(("blocks", "threads", "found"), [(5, 512, (LaunchPiece("n", 5),)), (6, 512, ()), (5, 544, ())])
@@ -223,10 +222,11 @@ def test_equals_share_by_what_they_were_served():
     assert Elastic().decide(view(*equal))[0].task == "m"
 
 
-def test_tables_that_are_missing_are_worked_out():
+def test_pieces_are_worked_out_when_they_are_first_needed():
     critical = task("c", 1, (Call("critical", Logical((12, 1, 1), (512, 1, 1))),))
     runs = launch(0, critical, critical.network.calls[0])
     seen = view(TaskState(critical, [], in_flight=[runs]), TaskState(task("n"), [1]), resident=[runs])
-    made = {("conv", CONV.logical): kept_pieces(CONV, EIGHT)}
-    assert Elastic().decide(seen) == Elastic(made).decide(seen) != ()
-    check_leftovers(seen, Elastic(made).decide(seen))
+    prepared = Elastic()
+    prepared.prepare([task("n")], EIGHT)
+    assert Elastic().decide(seen) == prepared.decide(seen) != ()
+    check_leftovers(seen, prepared.decide(seen))

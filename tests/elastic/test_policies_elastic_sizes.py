@@ -17,6 +17,7 @@ CALL = Call("conv", Logical((4096, 1, 1), (256, 1, 1)), flop_per_block=4e5, reso
 POOL = Call("pool", Logical((16, 1, 1), (256, 1, 1)), bytes_per_block=5000, resources={1: Resources(32)})
 """16 x 5000 / 80e9 = 1 us."""
 
+KEPT = "edgetune.stages.elastic.policies.elastic.kept_pieces"
 OTHER = GpuTask("m", KernelSequence("m", (POOL,)))
 
 
@@ -92,22 +93,24 @@ def test_small_kernels_are_in_flight_until_those_that_wait_take_as_long_as_launc
     assert len(flying) == deep
 
 
-def test_beside_a_critical_kernel_a_piece_has_more_logical_blocks_and_no_more_physical_ones():
+def test_beside_a_critical_kernel_a_piece_has_more_logical_blocks_and_no_more_physical_ones(monkeypatch):
     kept = LeftoverTable((((1024, PieceShape(8, 1, 8)),),) * 8)
+    monkeypatch.setattr(KEPT, lambda *_: kept)
     critical = GpuTask("c", KernelSequence("c", (POOL,)), priority=1)
     runs = Launch(0, "c", 0, 0, POOL, 0, 16)
     seen = View(0, GPU, [TaskState(critical, [], in_flight=[runs]), TaskState(task(), [1])], [runs])
     # 8 blocks of 256 threads: 8 x 4e5 / 8e12 s at 0.4 times the speed are 1 us; launching takes 10 us
-    assert Elastic({("conv", CALL.logical): kept}).decide(seen) == (LaunchPiece("n", 80, 1, 8),)
+    assert Elastic().decide(seen) == (LaunchPiece("n", 80, 1, 8),)
 
 
-def test_small_pieces_beside_a_critical_kernel_are_in_flight_until_they_take_as_long_as_launching():
+def test_small_pieces_beside_a_critical_kernel_are_in_flight_until_they_take_as_long_as_launching(monkeypatch):
     """Those of one task, as they run one after another: of 1 us each, ten take 10 us. Of another, none."""
     kept = LeftoverTable((((1024, PieceShape(16, 1, 8)),),) * 8)
+    monkeypatch.setattr(KEPT, lambda *_: kept)
     critical = GpuTask("c", KernelSequence("c", (CALL,)), priority=1)
     runs = launch(0, CALL, 4096)
     first = TaskState(critical, [], in_flight=[replace(runs, task="c")])
-    policy, flying = Elastic({("pool", POOL.logical): kept}), []
+    policy, flying = Elastic(), []
     measured = replace(POOL, block_s=0.5e-6, whole_s=1e-6)
     while len(flying) < 20:
         n, m = TaskState(task(measured), [1], in_flight=flying, served_s=1.0), TaskState(OTHER, [1])

@@ -1,22 +1,19 @@
 """The policy ``persistent``, and persistent launches on the simulated GPU and in the loop."""
 
 from dataclasses import replace
-from functools import cache
 from random import Random
 
 import pytest
 from kernel_scenes import FREE, GPU, US, Says, Scene, call, task
 
 from contracts.elastic_contract import ElasticPolicyContract
-from contracts.elastic_histories import CALLS, made_case, play
+from contracts.elastic_histories import made_case, play
 from edgetune.errors import EdgetuneError
 from edgetune.serving.clock import EventClock
-from edgetune.stages.elastic.gpu import Gpu, GpuTask
+from edgetune.stages.elastic.gpu import GpuTask
 from edgetune.stages.elastic.kernel import NO_QUOTA
 from edgetune.stages.elastic.loop import ElasticLoop
-from edgetune.stages.elastic.pieces import Tables
 from edgetune.stages.elastic.policies.elastic import Persistent
-from edgetune.stages.elastic.shrink import kept_pieces
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.view import (
     Decision,
@@ -36,18 +33,10 @@ SMALL = call(blocks=1, threads=64)
 BIG = call(blocks=2, threads=1024)
 
 
-@cache
-def tables(gpu: Gpu) -> Tables:
-    return {(call.kernel, call.logical): kept_pieces(call, gpu) for call in CALLS if call.elastic}
-
-
 class TestPersistent(ElasticPolicyContract):
     policy = "persistent"
     at_once = True
     keeps_to_leftovers = True
-
-    def make(self, gpu: Gpu) -> ElasticPolicy:
-        return Persistent(tables(gpu))
 
 
 # --- on the simulated GPU
@@ -228,6 +217,6 @@ def test_in_histories_it_launches_persistent_forms_and_changes_quotas() -> None:
     decisions: list[Decision] = []
     for seed in range(60):
         case = made_case(Random(seed))
-        launches += play(Persistent(tables(case.gpu)), case, lambda _, each: decisions.extend(each))
+        launches += play(Persistent(), case, lambda _, each: decisions.extend(each))
     assert sum(each.persistent for each in launches) > 20
     assert sum(isinstance(each, SetQuota) for each in decisions) > 10

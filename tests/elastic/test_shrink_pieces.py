@@ -73,7 +73,7 @@ def test_the_best_fifth_of_what_fits_is_kept() -> None:
     assert kept == [math.ceil(0.2 * fits) for fits in (12, 9, 6, 3)]
     assert found.pruned_share == pytest.approx(1 - (3 + 2 + 2 + 1) / (12 * 4))
     first = [place for place in found.places if (place.critical_blocks, place.critical_threads) == (2, 1536)]
-    assert [(place.rank, place.shape.count) for place in first] == [(0, 49), (1, 98), (2, 196)]  # equal scores
+    assert [(place.rank, place.count) for place in first] == [(0, 49), (1, 98), (2, 196)]  # equal scores
     assert {place.score for place in first} == {(2 + 6) / 8 * ((1536 + 512) / 2048)}
 
 
@@ -81,7 +81,7 @@ def test_pieces_too_many_to_launch_are_not_kept() -> None:
     blocks = 2 * LAUNCHES  # in pieces of one block, twice as many as are allowed
     found = shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT)
     assert {design.count for design in found.designs if not design.cheap} == {1}
-    assert min(place.shape.count for place in found.places) == 2
+    assert min(place.count for place in found.places) == 2
 
 
 def test_reasons_name_the_rule() -> None:

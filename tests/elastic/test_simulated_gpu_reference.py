@@ -25,7 +25,10 @@ class Slow:
 
     def __init__(self, launches, priorities):
         self.launches, self.priorities = launches, priorities
-        self.demands = [demand_of(launch, GPU, FREE) for launch in launches]
+        self.demands = [
+            demand_of(each.what, GPU, FREE, per_thread=each.per_thread, original=each.blocks is None)
+            for each in launches
+        ]
         self.unplaced = [self.logical_blocks(launch) for launch in launches]
         self.resident: list[Block] = []
         self.ended: dict[int, int] = {}

@@ -15,23 +15,20 @@ resampled, as the requests of one run depend on each other.
 Runs of tasks by a policy, each on a backend of its own: what the benchmark compares.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
 
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.serving.clock import EventClock
-from edgetune.serving.requests import Outcome
+from edgetune.serving.arrivals import parse_arrivals
 from edgetune.stages.elastic.bound import LatencyBound
 from edgetune.stages.elastic.gpu import Gpu, GpuTask
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import PublishedFigure, TaskPair, published
-from edgetune.stages.elastic.model import GpuTimingModel
-from edgetune.stages.elastic.policies.simple import SOLO, Solo
-from edgetune.stages.elastic.simulated import SimulatedGpu
+from edgetune.stages.elastic.policies.simple import SOLO, MultiStream
 from edgetune.stages.elastic.view import ElasticPolicy, GpuBackend, RequestRecord
 from edgetune.stats import median, percentile
 from edgetune.units import NS
@@ -62,22 +59,8 @@ Runner = Callable[[Sequence[GpuTask], str, int], RequestLatencies]
 
 _TURNS = 10_000
 """More than there are turns, so that seeds of different runs differ."""
-
-_MOST_RESIDENCIES = 100_000
-"""Kept of each simulated run: some fifty megabytes of memory, and more than a figure can show."""
 BackendFactory = Callable[[Sequence[GpuTask]], AbstractContextManager[GpuBackend]]
 """Opens a backend for tasks, and closes it."""
-
-
-def simulated(
-    gpu: Gpu, model: GpuTimingModel | None = None
-) -> Callable[[Sequence[GpuTask]], AbstractContextManager[SimulatedGpu]]:
-    """Return a factory of simulated backends of a GPU."""
-
-    def opened(tasks: Sequence[GpuTask]) -> AbstractContextManager[SimulatedGpu]:
-        return nullcontext(SimulatedGpu(EventClock(), gpu, tasks, model=model, most_residencies=_MOST_RESIDENCIES))
-
-    return opened
 
 
 def runner(
@@ -92,7 +75,7 @@ def runner(
         duration_s: Of a run, s.
         seed: Of random arrivals, together with the turn.
     """
-    known: Mapping[str, ElasticPolicy] = {SOLO: Solo(), **policies}
+    known: Mapping[str, ElasticPolicy] = {SOLO: MultiStream(), **policies}
 
     def run(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
         with backend(tasks) as given:
@@ -115,14 +98,12 @@ def answers_of(requests: Sequence[RequestRecord], tasks: Sequence[GpuTask], dura
     if failed is not None:
         message = f"request {failed.number} of {failed.task.name} failed: {failed.failure}"
         raise EdgetuneError(message, "a benchmark needs all answers; choose another GPU or smaller networks")
-    waits_s: dict[str, dict[Outcome, list[float]]] = {task.name: {"ok": [], "abandoned": []} for task in tasks}
+    answered_s: dict[str, list[float]] = {task.name: [] for task in tasks}
+    unanswered_s: dict[str, list[float]] = {task.name: [] for task in tasks}
     for each in requests:
-        waits_s[each.task.name][each.outcome].append((each.ended_ns - each.arrived_ns) / NS)
-    return RequestLatencies(
-        {name: waits["ok"] for name, waits in waits_s.items()},
-        {name: waits["abandoned"] for name, waits in waits_s.items()},
-        duration_s,
-    )
+        waits_s = answered_s if each.outcome == "ok" else unanswered_s
+        waits_s[each.task.name].append((each.ended_ns - each.arrived_ns) / NS)
+    return RequestLatencies(answered_s, unanswered_s, duration_s)
 
 
 BASE = "sequential"
@@ -218,9 +199,8 @@ class WorkloadBenchmark:
 
 
 def bench(
-    workload: TaskPair, policies: Sequence[str], run: Runner, *, turns: int = 5, seed: int = 0,
-    on_run: Callable[[str], None] = lambda _: None,
-) -> WorkloadBenchmark:  # fmt: skip
+    workload: TaskPair, policies: Sequence[str], run: Runner, *, turns: int = 5, seed: int = 0
+) -> WorkloadBenchmark:
     """Run a workload by policies in alternation.
 
     Args:
@@ -229,7 +209,6 @@ def bench(
         run: Runs it.
         turns: Their number.
         seed: Of the bootstrap.
-        on_run: Called before every run.
 
     Raises:
         InputError: a run is too short to answer a critical request.
@@ -240,34 +219,31 @@ def bench(
     tasks = (workload.critical, workload.normal)
     by_turns = tuple(replace(task, sms=None) for task in tasks)  # a task that has the GPU to itself needs no part of it
     for turn in range(turns):
-        on_run(f"{workload.name}, turn {turn + 1} of {turns}: {workload.critical.name} alone")
-        one, *closed = (with_answers(run((task,), SOLO, turn), workload, SOLO) for task in baselines(workload))
+        one, *closed = (_with_answers(run((task,), SOLO, turn), workload, SOLO) for task in baselines(workload))
         alone.append(one)
         warm.append(closed[0] if closed else one)
         for policy in policies if turn % 2 == 0 else reversed(policies):
-            on_run(f"{workload.name}, turn {turn + 1} of {turns}: {policy}")
             sharing = by_turns if policy == BASE else tasks
-            runs[policy].append(with_answers(run(sharing, policy, turn), workload, policy))
+            runs[policy].append(_with_answers(run(sharing, policy, turn), workload, policy))
     return _figures(workload, alone, warm, runs, seed)
 
 
 def baselines(workload: TaskPair) -> tuple[GpuTask, ...]:
     """Return the critical task as it runs alone, and in a closed loop where it is in none."""
     task = workload.critical
-    return (task,) if task.closed else (task, replace(task, arrivals="closed"))
+    closed = parse_arrivals(task.arrivals).kind == "closed"
+    return (task,) if closed else (task, replace(task, arrivals="closed"))
 
 
-def with_answers(answers: RequestLatencies, workload: TaskPair, policy: str) -> RequestLatencies:
+def _with_answers(answers: RequestLatencies, workload: TaskPair, policy: str) -> RequestLatencies:
     """Return the answers of a run, if there are critical ones.
 
     Raises:
         InputError: there are none.
     """
     if not answers.latencies_s[workload.critical.name]:
-        raise InputError(
-            f"workload {workload.name} by {policy}: no request of {workload.critical.name} was answered",
-            "give it longer, e.g. --duration 10s",
-        )
+        message = f"workload {workload.name} by {policy}: no request of {workload.critical.name} was answered"
+        raise InputError(message, "give it longer, e.g. --duration 10s")
     return answers
 
 
@@ -291,7 +267,7 @@ def _figures(
         replace(one, latencies_s={critical: [latency_s - each_s for latency_s in one.latencies_s[critical]]})
         for one, each_s in zip(alone, wakings_s, strict=True)
     ]
-    answered_per_s = math.fsum(answers.rate_per_s(critical) for answers in alone) / len(alone)
+    answered_per_s = fmean(answers.rate_per_s(critical) for answers in alone)
     return WorkloadBenchmark(
         workload.name, workload.critical.network.name, workload.normal.network.name, workload.critical.arrivals,
         workload.normal.arrivals, workload.normal.sms,
@@ -337,8 +313,8 @@ def _policy(
         max_s=max(pooled_s),
         p50_x=against(alone, lambda answers: percentile(answers.latencies_s[critical], 50)),
         p99_x=against(alone, lambda answers: percentile(answers.latencies_s[critical], 99)),
-        critical_per_s=_mean([answers.rate_per_s(critical) for answers in runs]),
-        normal_per_s=_mean([answers.rate_per_s(normal) for answers in runs]),
+        critical_per_s=fmean(answers.rate_per_s(critical) for answers in runs),
+        normal_per_s=fmean(answers.rate_per_s(normal) for answers in runs),
         throughput_x=against_base(critical, normal),
         normal_x=against_base(normal),
         missed=(late + never) / (len(pooled_s) + never),
@@ -355,13 +331,9 @@ def mean_ratio(ratios: Sequence[float], seed: int = 0) -> Ratio:
         ratios: One of each turn.
         seed: Of the draws.
     """
-    mean = _mean(ratios)
+    mean = fmean(ratios)
     if min(ratios) == max(ratios):
         return Ratio(mean)
     drawn = np.random.default_rng(seed).integers(0, len(ratios), (_DRAWS, len(ratios)))
     low, high = np.percentile(np.asarray(ratios)[drawn].mean(axis=1), [2.5, 97.5])
     return Ratio(mean, float(low), float(high))
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)

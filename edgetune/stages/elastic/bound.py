@@ -18,15 +18,16 @@ same task that queue. Ours; the study gives none.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from edgetune.errors import InfeasibleError
 from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask
 from edgetune.stages.elastic.model import GpuTimingModel, demand_of
 from edgetune.stages.elastic.multiprocessors import Multiprocessors
-from edgetune.stages.elastic.pieces import PieceShape, Sizes
+from edgetune.stages.elastic.pieces import PieceShape, alone, block_s
 from edgetune.stages.elastic.policies.elastic import BlockTime, Elastic
 from edgetune.stages.elastic.policies.simple import MultiStream
-from edgetune.stages.elastic.view import ElasticPolicy, Launch
+from edgetune.stages.elastic.view import ElasticPolicy
 from edgetune.units import NS, format_si
 
 BOUNDED = (Elastic.name, MultiStream.name)
@@ -95,8 +96,7 @@ def simulated_costs(gpu: Gpu, model: GpuTimingModel) -> PreemptionCosts:
 
     def block_s(call: Call, shape: PieceShape) -> float:
         whole = shape.count == shape.blocks == call.logical.blocks and shape.per_thread == 1
-        launch = Launch(0, "", 0, 0, call, 0, shape.count, shape.per_thread, None if whole else shape.blocks)
-        demand = demand_of(launch, gpu, model)
+        demand = demand_of(call, gpu, model, per_thread=shape.per_thread, original=whole)
         if demand is None:
             return 0.0
         multiprocessors = Multiprocessors(gpu, 0)
@@ -110,7 +110,7 @@ def simulated_costs(gpu: Gpu, model: GpuTimingModel) -> PreemptionCosts:
 
 def measured_costs(gpu: Gpu) -> PreemptionCosts:
     """Return the times on a GPU: the measured ones of its kernels, and the reaction of the host."""
-    return PreemptionCosts(Sizes(gpu).block_s, gpu.launch_s)
+    return PreemptionCosts(partial(block_s, gpu), gpu.launch_s)
 
 
 def preemptions(
@@ -145,7 +145,7 @@ def _shapes(policy: Elastic | MultiStream, gpu: Gpu, call: Call, critical: GpuTa
     if isinstance(policy, MultiStream):
         yield PieceShape(call.logical.blocks, 1, call.logical.blocks)
         return
-    yield policy.alone(gpu, call)
+    yield alone(gpu, call)
     beside = policy.beside(gpu, call)
     for blocks, threads in {(each.logical.blocks, each.logical.threads) for each in critical.network.calls}:
         shape = beside.choose(blocks % gpu.sm_count, threads)

@@ -19,9 +19,7 @@ from importlib.resources import files
 
 from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.artifacts.yaml_document import load_yaml
-from edgetune.choices import nearest
-from edgetune.errors import InputError
-from edgetune.serving.arrivals import parse_arrivals
+from edgetune.choices import choose
 from edgetune.stages.elastic.kernel import Dim
 
 _WARP_THREADS = 32
@@ -29,9 +27,9 @@ _REGISTERS_UNIT = 256
 """A warp gets registers in units of 256 (CUDA Occupancy Calculator, compute capability 5.0 and later)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Gpu:
-    """Limits and speeds of a GPU.
+    """Limits and speeds of a GPU; one object is one GPU, whatever others are like.
 
     Args:
         name: As in the catalogue, e.g. ``orin-agx``.
@@ -133,10 +131,7 @@ def find_gpu(name: str) -> Gpu:
     Raises:
         InputError: the catalogue has none; the hint names the nearest.
     """
-    known = catalogue()
-    if name not in known:
-        raise InputError(f"there is no GPU {name!r} in the catalogue", nearest(name, known))
-    return known[name]
+    return catalogue()[choose(name, catalogue(), what="GPU")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +176,9 @@ class Logical:
         return self.block[0] * self.block[1] * self.block[2]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """One kernel of a network, launched once for every request.
+    """One kernel of a network, launched once for every request; one object is one kernel, whatever others are like.
 
     Args:
         kernel: Its name in the source.
@@ -216,9 +211,9 @@ class Call:
     persistent: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class KernelSequence:
-    """A chain of kernels.
+    """A chain of kernels; one object is one network.
 
     Args:
         name: Of the network.
@@ -252,11 +247,6 @@ class GpuTask:
     arrivals: str = "closed"
     deadline_s: float | None = None
     sms: int | None = None
-
-    @property
-    def closed(self) -> bool:
-        """Whether its requests come when earlier ones have been answered, and have no rate."""
-        return parse_arrivals(self.arrivals).kind == "closed"
 
     @property
     def critical(self) -> bool:

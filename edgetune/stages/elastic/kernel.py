@@ -247,17 +247,14 @@ def cost(each: ElasticKernel, refused: Refusal) -> str:
 
 def reasons(done: TransformResult) -> list[str]:
     """Return the refusals of a file, a line each; one of several kernels, as of instances, or places is given once."""
-    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    found: dict[str, list[tuple[str, str]]] = {}
     for each in done.kernels:
-        places: dict[str, list[str]] = {}
         for refused in each.refusals:
             text = f"{cost(each, refused)}: {describe(refused)}"
-            places.setdefault(text, []).append(_place(refused))
-        for text, some in places.items():
-            found.setdefault((text, tuple(some)), []).append(each.kernel.name)
+            found.setdefault(text, []).append((each.kernel.name, _place(refused)))
     lines = []
-    for (text, places_of), names in found.items():
-        first, *others = dict.fromkeys(places_of)
+    for text, where in found.items():
+        names, (first, *others) = (list(dict.fromkeys(column)) for column in zip(*where, strict=True))
         others = [*others[:_MOST_NAMED], *["..."] * (len(others) > _MOST_NAMED)]
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         also = f" (also {', '.join(others)})" if others else ""

@@ -16,7 +16,7 @@ from edgetune.serving.clock import UNSUPERVISED, Supervision, earliest_ns
 from edgetune.serving.requests import DecisionOverhead, Outcome
 from edgetune.stages.elastic.gpu import Gpu, GpuTask
 from edgetune.stages.elastic.kernel import NO_QUOTA, PER_THREAD
-from edgetune.stages.elastic.tasks import Open, TaskProgress
+from edgetune.stages.elastic.tasks import TaskProgress
 from edgetune.stages.elastic.view import (
     Decision,
     ElasticPolicy,
@@ -34,7 +34,6 @@ from edgetune.units import NS
 
 _SLICE_NS = 10_000_000
 """Of the backend's time between two checks whether the run was stopped: a simulation takes about as long."""
-TIME_IS_UP = "the run ended before it was answered"
 
 
 @dataclass(slots=True)
@@ -110,7 +109,7 @@ class ElasticLoop:
             while self._in_flight and not (self._poll_interval_ns is None and self._stopped()):
                 self._take_events(self._backend.wait(self._backend.now_ns() + _SLICE_NS))
             self._take_requests()
-            reason = TIME_IS_UP
+            reason = "the run ended before it was answered"
         finally:
             self._abandon(reason)
 
@@ -124,9 +123,7 @@ class ElasticLoop:
         if not self._in_flight and coming_ns is None:
             waiting = sum(len(each.arrived_ns) + len(each.open) for each in self._progress.values())
             if waiting and not self._stopped():
-                message = (
-                    f"policy {self._policy.name} launches nothing although nothing runs and {waiting} requests wait"
-                )
+                message = f"policy {self._policy.name} launches nothing while nothing runs and {waiting} requests wait"
                 raise EdgetuneError(message, "the policy is at fault: choose another")
             return False
         until_ns = self._end_ns if coming_ns is None else min(coming_ns, self._end_ns)
@@ -253,7 +250,8 @@ class ElasticLoop:
             del progress.open[request.number]
             ended_ns = event.at_ns if request.failure is None else request.failed_ns
             outcome: Outcome = "ok" if request.failure is None else "failed"
-            self._write_request(progress, request, ended_ns, outcome, request.failure)
+            times_ns = request.arrived_ns, request.begun_ns, ended_ns
+            self._write(RequestRecord(progress.task, request.number, *times_ns, outcome, request.failure))
             progress.source.answered([request.number], event.at_ns)
             if progress.idle:
                 progress.idle_since_ns = event.at_ns
@@ -263,17 +261,12 @@ class ElasticLoop:
         now_ns = self._backend.now_ns()
         for progress in self._progress.values():
             for request in progress.open.values():
-                self._write_request(progress, request, now_ns, "abandoned", request.failure or reason)
+                times_ns, why = (request.arrived_ns, request.begun_ns, now_ns), request.failure or reason
+                self._write(RequestRecord(progress.task, request.number, *times_ns, "abandoned", why))
             progress.open.clear()
             while progress.arrived_ns:
                 number, arrived_ns = progress.drop()
                 self._write(RequestRecord(progress.task, number, arrived_ns, None, now_ns, "abandoned", reason))
-
-    def _write_request(
-        self, progress: TaskProgress, request: Open, ended_ns: int, outcome: Outcome, failure: str | None
-    ) -> None:
-        times_ns = request.arrived_ns, request.begun_ns, ended_ns
-        self._write(RequestRecord(progress.task, request.number, *times_ns, outcome, failure))
 
     def _write(self, record: Record) -> None:
         if isinstance(record, LaunchRecord):

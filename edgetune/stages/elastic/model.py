@@ -8,12 +8,13 @@ The model has no caches, no instructions but floating-point ones, no warps that 
 changing clocks and no other user of memory; figures made with it are labelled as simulated.
 """
 
+import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.gpu import Call, Gpu, Resources, allocated, blocks_resident
-from edgetune.stages.elastic.pieces import SATURATING_THREADS, WAIT_S
-from edgetune.stages.elastic.view import Launch
+from edgetune.stages.elastic.pieces import SATURATING_THREADS, WAIT_S, took_s
 from edgetune.units import NS, format_bytes
 
 ASSUMED = Resources(registers_per_thread=32)
@@ -22,6 +23,10 @@ not limit it. An assumption."""
 
 _MOST_REGISTERS = 255
 """Of a thread (CUDA C++ Programming Guide, Technical Specifications, compute capability 3.5 and later)."""
+_LONGEST_S = 3600.0
+"""Longer than any kernel runs; the clock still resolves a nanosecond in an hour."""
+_KEPT = 4096
+"""Demands that are kept: many times those of the largest network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,27 +96,37 @@ class BlockDemand:
     bytes_per_ns: float
 
 
-def demand_of(launch: Launch, gpu: Gpu, model: GpuTimingModel) -> BlockDemand | None:
-    """Return the needs and use of a physical block of a launch; ``None`` where not even one fits on a multiprocessor.
+@lru_cache(_KEPT)
+def demand_of(
+    call: Call, gpu: Gpu, model: GpuTimingModel, *, per_thread: int = 1, original: bool = False
+) -> BlockDemand | None:
+    """Return the needs and use of a physical block of a kernel; ``None`` where not even one fits on a multiprocessor.
 
     A block alone reaches the share of the peak that its threads are of the saturating ones. It takes as long as the
     slower of computing and drawing, which overlap (Williams et al. 2009, Roofline), or as the waits of a thread, which
     do not get shorter with more threads (Volkov 2016).
 
+    Args:
+        call: The kernel.
+        gpu: The GPU.
+        model: Of it.
+        per_thread: Logical threads in a physical one.
+        original: Whether the original is launched, whose blocks go on to no other.
+
     Raises:
         InputError: the duration of the kernel is unknown.
     """
-    call, threads = launch.what, launch.physical_threads
-    resources = call.resources.get(launch.per_thread, call.resources.get(1, ASSUMED))
+    threads = math.ceil(call.logical.threads / per_thread)
+    resources = call.resources.get(per_thread, call.resources.get(1, ASSUMED))
     if blocks_resident(gpu, resources, threads, call.logical.dynamic_shared_bytes) == 0:
         return None
     taken, registers = allocated(resources, threads)
     share = min(1.0, threads / model.saturating_threads)
-    compute_ns, draw_ns, drawn_bytes = _alone_ns(launch, gpu, model, share)
-    slower = 1.0 if launch.per_thread == 1 else 1.0 + model.serial_cost
-    turn_ns = 0.0 if launch.blocks is None else model.turn_s * NS
+    compute_ns, draw_ns, drawn_bytes = _alone_ns(call, gpu, model, share)
+    slower = 1.0 if per_thread == 1 else 1.0 + model.serial_cost
+    turn_ns = 0.0 if original else model.turn_s * NS
     waits = call.waits_per_block if call.block_s is None else 0  # a measured time has them
-    waits_ns = launch.per_thread * waits * model.wait_s * NS
+    waits_ns = per_thread * waits * model.wait_s * NS
     logical_ns = max(slower * max(compute_ns, draw_ns), waits_ns) + turn_ns
     computing, drawing = slower * compute_ns / logical_ns, slower * draw_ns / logical_ns
     return BlockDemand(
@@ -127,26 +142,17 @@ def demand_of(launch: Launch, gpu: Gpu, model: GpuTimingModel) -> BlockDemand | 
     )
 
 
-def check_known(call: Call) -> None:
-    """Check that a kernel can be simulated.
-
-    Raises:
-        InputError: its duration is unknown.
-    """
-    if call.block_s is None and call.flop_per_block <= 0 and call.bytes_per_block <= 0:
-        raise InputError(
-            f"the time of kernel {call.kernel} is unknown: it has neither operations, nor bytes, nor a time",
-            "give flop_per_block and bytes_per_block, or block_time, of one of its blocks",
-        )
-
-
 def check_fits(call: Call, gpu: Gpu) -> None:
-    """Check that a block of a kernel fits on a multiprocessor.
+    """Check that a block of a kernel fits on a multiprocessor, and that the kernel does not take for ever.
 
     Raises:
-        InputError: not one fits.
+        InputError: not one fits, or its operations, bytes or times come to more than an hour.
     """
     logical, resources = call.logical, call.resources.get(1, ASSUMED)
+    least_s = took_s(gpu, call, logical.blocks, 1, logical.blocks)
+    if not least_s <= _LONGEST_S:
+        message = f"kernel {call.kernel} takes about {least_s:.3g} s"
+        raise InputError(message, "are flop_per_block, bytes_per_block or block_time those of one block?")
     registers, shared_bytes = resources.registers_per_thread, logical.dynamic_shared_bytes
     if registers <= _MOST_REGISTERS and blocks_resident(gpu, resources, logical.threads, shared_bytes):
         return
@@ -160,17 +166,20 @@ def check_fits(call: Call, gpu: Gpu) -> None:
     )
 
 
-def _alone_ns(launch: Launch, gpu: Gpu, model: GpuTimingModel, share: float) -> tuple[float, float, float]:
+def _alone_ns(call: Call, gpu: Gpu, model: GpuTimingModel, share: float) -> tuple[float, float, float]:
     """Return the times of computing and drawing of a logical block at a share of a multiprocessor, ns, and its bytes.
 
     A measured time is that of the original block with all its threads: with fewer, which reach a smaller share of the
     peak, it is longer.
     """
-    call = launch.what
     if call.block_s is not None:
         measured_share = min(1.0, call.logical.threads / model.saturating_threads)
         return call.block_s * NS * measured_share / share, 0.0, 0.0
-    check_known(call)
+    if call.flop_per_block <= 0 and call.bytes_per_block <= 0:
+        raise InputError(
+            f"the time of kernel {call.kernel} is unknown: it has neither operations, nor bytes, nor a time",
+            "give flop_per_block and bytes_per_block, or block_time, of one of its blocks",
+        )
     draws_bytes_per_s = gpu.bandwidth_bytes_per_s / max(1.0, model.bandwidth_sms * gpu.sm_count)
     compute_s = call.flop_per_block / (call.efficiency * share * gpu.flop_per_s / gpu.sm_count)
     return compute_s * NS, call.bytes_per_block / (share * draws_bytes_per_s) * NS, call.bytes_per_block

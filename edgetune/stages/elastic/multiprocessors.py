@@ -11,6 +11,7 @@ no work on the others, unless it changes the bandwidth that all share.
 
 import heapq
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -232,11 +233,8 @@ def distribute(rooms: Sequence[tuple[_Multiprocessor, int]], blocks: int) -> lis
     """
     if sum(room for _, room in rooms) <= blocks:
         return list(rooms)
-    level, above = 0, max(room for _, room in rooms)
-    while above - level > 1:  # the lowest level down to which there is no need to fill all
-        middle = (level + above) // 2
-        enough = sum(max(room - middle, 0) for _, room in rooms) >= blocks
-        level, above = (middle, above) if enough else (level, middle)
+    levels = range(max(room for _, room in rooms))  # the highest down to which there are places enough
+    level = bisect_right(levels, -blocks, key=lambda level: -sum(max(room - level, 0) for _, room in rooms)) - 1
     placed = [(multiprocessor, room - level) for multiprocessor, room in rooms if room > level]
     too_many = sum(count for _, count in placed) - blocks
     kept = len(placed) - too_many  # of those that would come down to the level, the last ones stay one above
@@ -246,12 +244,7 @@ def distribute(rooms: Sequence[tuple[_Multiprocessor, int]], blocks: int) -> lis
 
 def deal(ranks: Sequence[int], groups: Sequence[BlockGroup]) -> None:
     """Give the blocks of groups their ranks: one to each multiprocessor in turn, as blocks of a launch are placed."""
-    dealt: list[list[int]] = [[] for _ in groups]
-    turn = 0
-    for rank in ranks:
-        while len(dealt[turn % len(groups)]) == groups[turn % len(groups)].blocks:
-            turn += 1
-        dealt[turn % len(groups)].append(rank)
-        turn += 1
-    for group, own in zip(groups, dealt, strict=True):
-        group.ranks = own
+    rounds = range(max((group.blocks for group in groups), default=0))
+    places = (group for taken in rounds for group in groups if taken < group.blocks)
+    for rank, group in zip(ranks, places, strict=False):
+        group.ranks = (*group.ranks, rank)

@@ -20,11 +20,10 @@ a piece takes no less than one of its physical blocks does alone, nor than its s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from operator import itemgetter
+from functools import lru_cache
 
-from edgetune.stages.elastic.gpu import Call, Gpu, Logical, Resources, blocks_resident
+from edgetune.stages.elastic.gpu import Call, Gpu, Resources, blocks_resident
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +52,6 @@ class LeftoverTable:
 
     rows: tuple[tuple[tuple[int, PieceShape], ...], ...]
 
-    @staticmethod
-    def of(sm_count: int, best: Iterable[tuple[int, int, PieceShape]]) -> LeftoverTable:
-        """Return the table of the best pieces.
-
-        Args:
-            sm_count: Multiprocessors of the GPU.
-            best: Critical blocks modulo multiprocessors, threads of one of them at most, and the shape for these.
-        """
-        rows: list[list[tuple[int, PieceShape]]] = [[] for _ in range(sm_count)]
-        for critical_blocks, critical_threads, shape in best:
-            rows[critical_blocks].append((critical_threads, shape))
-        return LeftoverTable(tuple(tuple(sorted(row, key=itemgetter(0))) for row in rows))
-
     def choose(self, critical_blocks_mod_sms: int, critical_threads: int) -> PieceShape | None:
         """Return the best shape that fits beside a critical kernel; ``None``: nothing fits.
 
@@ -79,14 +65,9 @@ class LeftoverTable:
 def whole_beside(call: Call, gpu: Gpu) -> LeftoverTable:
     """Return the table of a kernel that is launched whole: all of its blocks, where each gets a multiprocessor."""
     logical = call.logical
-    threads, shape = gpu.threads_per_sm - logical.threads, PieceShape(logical.blocks, 1, logical.blocks)
-    rows = range(max(0, gpu.sm_count - logical.blocks + 1)) if threads >= 0 else ()
-    best = ((critical_blocks, threads, shape) for critical_blocks in rows)
-    return LeftoverTable.of(gpu.sm_count, best)
-
-
-Tables = Mapping[tuple[str, Logical], LeftoverTable]
-"""By kernel and logical launch."""
+    threads, idle = gpu.threads_per_sm - logical.threads, gpu.sm_count - logical.blocks
+    row = ((threads, PieceShape(logical.blocks, 1, logical.blocks)),) if threads >= 0 else ()
+    return LeftoverTable(tuple(row if critical_blocks <= idle else () for critical_blocks in range(gpu.sm_count)))
 
 
 SATURATING_THREADS = 640
@@ -98,6 +79,8 @@ WAIT_S = 345e-9
 """Time of one wait of ``Call.waits_per_block``: with it the recurrent networks take 0.87 to 1.08 times as long as on
 all and on 16 multiprocessors of an H100 (``tests/benchmarks/elastic_model.py``), whose memory answers within 0.27 us
 where it is idle (Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture)."""
+_KEPT = 4096
+"""Durations and shapes that are kept, of each kind: many times those of the largest network."""
 UNKNOWN = Resources(registers_per_thread=0)
 """Of a kernel that was not compiled: threads and shared memory of the launch decide how many blocks fit."""
 
@@ -130,69 +113,52 @@ def about_s(gpu: Gpu, call: Call, shape: PieceShape) -> float | None:
     return max(shape.count * work_s / reached, waited_s) or None
 
 
-class Sizes:
-    """Durations and shapes of pieces on one GPU, computed once for each kernel and shape.
+@lru_cache(_KEPT)
+def took_s(gpu: Gpu, call: Call, count: int, per_thread: int, blocks: int) -> float:
+    """Return about how long a piece takes, s; as long as launching it where that is unknown."""
+    found_s = about_s(gpu, call, PieceShape(count, per_thread, blocks))
+    return gpu.launch_s if found_s is None else found_s
 
-    Args:
-        gpu: The GPU.
+
+def block_s(gpu: Gpu, call: Call, shape: PieceShape) -> float:
+    """Return how long a physical block of a piece stays on an idle GPU, s; if unknown, a launch.
+
+    That is as long as alone on a multiprocessor or, where it is longer, beside the other blocks that the GPU holds.
     """
+    turn_s = _turn_s(gpu, call, shape.per_thread)
+    if turn_s is None:
+        return gpu.launch_s
+    together = max(1, min(shape.blocks, wave(gpu, call)))
+    turn_s = max(turn_s, about_s(gpu, call, PieceShape(together, shape.per_thread, together)) or 0.0)
+    return math.ceil(shape.count / shape.blocks) * turn_s
 
-    def __init__(self, gpu: Gpu) -> None:
-        self.gpu = gpu
-        self._took_s: dict[tuple[int, int, int, int], tuple[Call, float]] = {}
-        """By identity of the call; the call is kept, so that no other object gets its identity."""
-        self._alone: dict[int, tuple[Call, PieceShape]] = {}
-        self._lasting: dict[tuple[int, PieceShape], tuple[Call, PieceShape]] = {}
 
-    def about_s(self, call: Call, count: int, per_thread: int, blocks: int) -> float:
-        """Return about how long a piece takes, s; as long as launching it where that is unknown."""
-        key = (id(call), count, per_thread, blocks)
-        found = self._took_s.get(key)
-        if found is None:
-            took_s = about_s(self.gpu, call, PieceShape(count, per_thread, blocks))
-            found = self._took_s[key] = call, self.gpu.launch_s if took_s is None else took_s
-        return found[1]
+def _turn_s(gpu: Gpu, call: Call, per_thread: int) -> float | None:
+    """Return how long a block takes for a logical one, alone on a multiprocessor, s; ``None`` where unknown."""
+    return about_s(gpu, replace(call, whole_s=None), PieceShape(1, per_thread, 1))
 
-    def block_s(self, call: Call, shape: PieceShape) -> float:
-        """Return how long a physical block of a piece stays on an idle GPU, s; if unknown, a launch.
 
-        That is as long as alone on a multiprocessor or, where it is longer, beside the other blocks that the GPU holds.
-        """
-        turn_s = self._turn_s(call, shape.per_thread)
-        if turn_s is None:
-            return self.gpu.launch_s
-        together = max(1, min(shape.blocks, wave(self.gpu, call)))
-        turn_s = max(turn_s, about_s(self.gpu, call, PieceShape(together, shape.per_thread, together)) or 0.0)
-        return math.ceil(shape.count / shape.blocks) * turn_s
+@lru_cache(_KEPT)
+def alone(gpu: Gpu, call: Call) -> PieceShape:
+    """Return the piece for an idle GPU: waves of unchanged blocks, or all blocks without an elastic form."""
+    blocks = wave(gpu, call) if call.elastic else 0
+    waves = times(gpu, call, PieceShape(blocks, 1, blocks)) if blocks else 0
+    blocks = min(call.logical.blocks, blocks * waves) or call.logical.blocks
+    return PieceShape(blocks, 1, blocks)
 
-    def _turn_s(self, call: Call, per_thread: int) -> float | None:
-        """Return how long a block takes for a logical one, alone on a multiprocessor, s; ``None`` where unknown."""
-        return about_s(self.gpu, replace(call, whole_s=None), PieceShape(1, per_thread, 1))
 
-    def alone(self, call: Call) -> PieceShape:
-        """Return the piece for an idle GPU: waves of unchanged blocks, or all blocks without an elastic form."""
-        found = self._alone.get(id(call))
-        if found is None:
-            blocks = wave(self.gpu, call) if call.elastic else 0
-            waves = times(self.gpu, call, PieceShape(blocks, 1, blocks)) if blocks else 0
-            blocks = min(call.logical.blocks, blocks * waves) or call.logical.blocks
-            found = self._alone[id(call)] = call, PieceShape(blocks, 1, blocks)
-        return found[1]
+@lru_cache(_KEPT)
+def lasting(gpu: Gpu, call: Call, shape: PieceShape) -> PieceShape:
+    """Return a shape with so many more logical blocks that it lasts as long as launching it takes.
 
-    def lasting(self, call: Call, shape: PieceShape) -> PieceShape:
-        """Return a shape with so many more logical blocks that it lasts as long as launching it takes.
-
-        Its blocks stay no longer than that, unless a logical one does: shorter pieces would leave the GPU waiting for
-        the host, and longer ones keep the next critical kernel waiting for nothing.
-        """
-        found = self._lasting.get((id(call), shape))
-        if found is None:
-            count = min(call.logical.blocks, shape.count * times(self.gpu, call, shape))
-            turn_s = self._turn_s(call, shape.per_thread)
-            if turn_s is not None:
-                count = min(count, max(1, int(self.gpu.launch_s / turn_s)) * shape.blocks)
-            found = self._lasting[id(call), shape] = call, PieceShape(count, shape.per_thread, shape.blocks)
-        return found[1]
+    Its blocks stay no longer than that, unless a logical one does: shorter pieces would leave the GPU waiting for the
+    host, and longer ones keep the next critical kernel waiting for nothing.
+    """
+    count = min(call.logical.blocks, shape.count * times(gpu, call, shape))
+    turn_s = _turn_s(gpu, call, shape.per_thread)
+    if turn_s is not None:
+        count = min(count, max(1, int(gpu.launch_s / turn_s)) * shape.blocks)
+    return PieceShape(count, shape.per_thread, shape.blocks)
 
 
 def _reached(threads: float) -> float:

@@ -18,6 +18,7 @@ Source of both scores: the same paper, section on the shrinking of the design sp
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from edgetune.stages.elastic.gpu import Call, Gpu, Logical, Resources, allocated, blocks_resident
@@ -79,15 +80,19 @@ class LeftoverFit:
         critical_blocks: Of the critical kernel, modulo multiprocessors.
         critical_threads: Of one of its blocks, at most.
         rank: 0 is the best.
-        shape: Of the piece.
-        threads: Of each of its physical blocks.
+        count: Logical blocks of the piece.
+        per_thread: Logical threads in a physical one.
+        blocks: Physical blocks.
+        threads: Of each of them.
         score: WIScore, as OScore is 1.
     """
 
     critical_blocks: int
     critical_threads: int
     rank: int
-    shape: PieceShape
+    count: int
+    per_thread: int
+    blocks: int
     threads: int
     score: float
 
@@ -120,14 +125,18 @@ class Shrunk:
 
     def reason(self, design: ShapeCandidate) -> str | None:
         """Return why a piece is kept for no leftover; ``None`` where it is kept for one."""
-        if any((each.shape.count, each.shape.per_thread) == (design.count, design.per_thread) for each in self.places):
+        if any((each.count, each.per_thread) == (design.count, design.per_thread) for each in self.places):
             return None
         return design.flaw or ("others score more" if design.cheap else "too many launches")
 
     def table(self) -> LeftoverTable:
         """Return the look-up of the best."""
-        best = ((each.critical_blocks, each.critical_threads, each.shape) for each in self.places if each.rank == 0)
-        return LeftoverTable.of(self.gpu.sm_count, best)
+        rows: list[list[tuple[int, PieceShape]]] = [[] for _ in range(self.gpu.sm_count)]
+        for each in self.places:  # by ascending threads
+            if each.rank == 0:
+                shape = PieceShape(each.count, each.per_thread, each.blocks)
+                rows[each.critical_blocks].append((each.critical_threads, shape))
+        return LeftoverTable(tuple(map(tuple, rows)))
 
 
 def slices(blocks: int) -> tuple[int, ...]:
@@ -194,6 +203,7 @@ def shrink(kernel: str, logical: Logical, original: Resources, forms: Mapping[in
     return Shrunk(kernel, logical, gpu, designs, leftovers, places)
 
 
+@lru_cache(1024)
 def kept_pieces(call: Call, gpu: Gpu) -> LeftoverTable:
     """Return the look-up for a call of a network, from the needs of its kernel's forms.
 
@@ -210,14 +220,14 @@ def _kept(
 ) -> Iterator[LeftoverFit]:
     """Return the best pieces without flaw for one leftover; of two with the same score, the shorter one first."""
     idle = gpu.sm_count - critical_blocks
-    scored: list[tuple[float, int, int, PieceShape]] = []
+    scored: list[tuple[float, ShapeCandidate]] = []
     for design in sound:
-        blocks = min(design.count, idle)
         if allocated(UNKNOWN, design.threads)[0] <= gpu.threads_per_sm - critical_threads:
-            score = design.cheap * balance_score(gpu, critical_blocks, critical_threads, blocks, design.threads)
-            shape = PieceShape(design.count, design.per_thread, blocks)
-            scored.append((-score, design.count, design.threads, shape))
-    scored.sort(key=lambda each: each[:3])
-    for rank, (negative, _, threads, shape) in enumerate(scored[: math.ceil(KEPT_SHARE * len(scored))]):
-        if negative:
-            yield LeftoverFit(critical_blocks, critical_threads, rank, shape, threads, -negative)
+            blocks = min(design.count, idle)
+            score = balance_score(gpu, critical_blocks, critical_threads, blocks, design.threads)
+            scored.append((design.cheap * score, design))
+    scored.sort(key=lambda each: (-each[0], each[1].count, each[1].threads))
+    for rank, (score, one) in enumerate(scored[: math.ceil(KEPT_SHARE * len(scored))]):
+        if score:
+            piece = one.count, one.per_thread, min(one.count, idle), one.threads
+            yield LeftoverFit(critical_blocks, critical_threads, rank, *piece, score)

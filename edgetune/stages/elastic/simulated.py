@@ -18,12 +18,15 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from edgetune.serving.clock import EventClock, earliest_ns
-from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask
+from edgetune.stages.elastic.gpu import Gpu, GpuTask
 from edgetune.stages.elastic.kernel import NO_QUOTA
 from edgetune.stages.elastic.model import BlockDemand, GpuTimingModel, demand_of
 from edgetune.stages.elastic.multiprocessors import BlockGroup, Multiprocessors, deal
 from edgetune.stages.elastic.view import Launch, LaunchEvent, Residency
 from edgetune.units import NS
+
+_MOST_RESIDENCIES = 100_000
+"""Kept of each run: some fifty megabytes of memory, and more than a figure can show."""
 
 
 @dataclass(slots=True, eq=False)
@@ -89,7 +92,7 @@ class SimulatedGpu:
         *,
         model: GpuTimingModel | None = None,
         fault: Callable[[Launch], str | None] = lambda _: None,
-        most_residencies: int | None = None,
+        most_residencies: int = _MOST_RESIDENCIES,
     ) -> None:
         self.residencies: list[Residency] = []
         """Residencies in the order of their ends; two of a launch on a multiprocessor have a pause between them."""
@@ -99,8 +102,7 @@ class SimulatedGpu:
         """Physical blocks that have run."""
         self._clock, self._gpu, self._fault, self._most_residencies = clock, gpu, fault, most_residencies
         self._model = model or GpuTimingModel()
-        self._priority: Mapping[str, int] = {task.name: task.priority for task in tasks}
-        self._sms: Mapping[str, int | None] = {task.name: task.sms for task in tasks}
+        self._tasks = {task.name: task for task in tasks}
         self._streams: dict[str, deque[_Queued]] = {task.name: deque() for task in tasks}
         self._quotas = {task.name: NO_QUOTA for task in tasks}
         self._ended: set[int] = set()
@@ -113,8 +115,6 @@ class SimulatedGpu:
         self._happened: list[LaunchEvent] = []
         self._no_room: int | None = None
         """The launch of which a block had no room anywhere when it was last tried."""
-        self._demands: dict[tuple[int, int, bool], tuple[Call, BlockDemand | None]] = {}
-        """By identity of the call and form."""
 
     def now_ns(self) -> int:
         """Return simulated time, ns."""
@@ -123,8 +123,7 @@ class SimulatedGpu:
     def set_quota(self, task: str, blocks: int) -> None:
         """Let so many blocks of a task's persistent launches go on; it takes a launch, and one more to bring blocks."""
         raised = blocks > self._quotas[task] and any(queued.launch.persistent for queued in self._streams[task])
-        for _ in range(1 + raised):
-            self._keep_host_busy(self._model.host_s)
+        self._keep_host_busy((1 + raised) * self._model.host_s)
         self._clock.at(self.now_ns() + round(self._gpu.launch_s * NS), partial(self._change_quota, task, blocks))
 
     def _change_quota(self, task: str, blocks: int) -> None:
@@ -148,7 +147,8 @@ class SimulatedGpu:
     def launch(self, launch: Launch) -> None:
         """Put a launch on its task's stream; the host is busy with it for a while, and the GPU goes on meanwhile."""
         self._keep_host_busy(self._model.host_s + (self._model.stream_wait_s if launch.after else 0.0))
-        demand = self._demand(launch)
+        original = launch.blocks is None
+        demand = demand_of(launch.what, self._gpu, self._model, per_thread=launch.per_thread, original=original)
         if demand is None:
             reason = f"not one block of {launch.what.kernel} fits on a multiprocessor of {self._gpu.name}"
             self._happened.append(LaunchEvent(launch.number, "ended", self.now_ns(), reason))
@@ -182,12 +182,6 @@ class SimulatedGpu:
         self._keep_host_busy(len(happened) * self._model.event_s)
         return happened
 
-    def _demand(self, launch: Launch) -> BlockDemand | None:
-        key = (id(launch.what), launch.per_thread, launch.blocks is None)
-        if key not in self._demands:
-            self._demands[key] = (launch.what, demand_of(launch, self._gpu, self._model))
-        return self._demands[key][1]
-
     def _advance(self, until_ns: int | None) -> None:
         """Move on to the next event, ``until_ns`` at the latest."""
         self._clock.advance(until_ns, self._on.next_ns())
@@ -210,7 +204,7 @@ class SimulatedGpu:
 
     def _make_ready(self, queued: _Queued) -> None:
         launch = queued.launch
-        heapq.heappush(self._ready, (-self._priority[launch.task], self.now_ns(), launch.number, queued))
+        heapq.heappush(self._ready, (-self._tasks[launch.task].priority, self.now_ns(), launch.number, queued))
 
     def _place(self) -> None:
         """Place blocks, the most urgent first, until those of one launch have no room."""
@@ -222,7 +216,7 @@ class SimulatedGpu:
             else:
                 self._place_some(queued)
             waits = bool(queued.unplaced or queued.ranks)
-            if waits and self._sms[queued.launch.task] is None:
+            if waits and self._tasks[queued.launch.task].sms is None:
                 self._no_room = queued.launch.number
                 break
             done = heapq.heappop(self._ready)
@@ -244,7 +238,7 @@ class SimulatedGpu:
         number = queued.launch.number
         return self._on.place(
             number, queued.demand, blocks, logical=logical, now_ns=self.now_ns(), freed_only=number == self._no_room,
-            sms=self._sms[queued.launch.task],
+            sms=self._tasks[queued.launch.task].sms,
         )  # fmt: skip
 
     def _begin(self, queued: _Queued, groups: Sequence[BlockGroup]) -> int:
@@ -313,7 +307,7 @@ class SimulatedGpu:
         """Keep the residencies of a launch, unless there are too many."""
         if self.residencies_until_ns is None:
             self.residencies.extend(queued.residencies.values())
-            if self._most_residencies is not None and len(self.residencies) >= self._most_residencies:
+            if len(self.residencies) >= self._most_residencies:
                 self.residencies_until_ns = self.now_ns()
 
     def _end(self, queued: _Queued) -> None:

@@ -15,7 +15,6 @@ that fits at its time. A part whose launch failed counts as launched, for its bl
 twice may be wrong (a kernel that adds to its output).
 """
 
-import math
 import struct
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -72,11 +71,9 @@ def tasks_of(document: KernelTasks, *, folder: Path = Path()) -> tuple[GpuTask, 
 def _network(said: KernelNetwork, folder: Path) -> KernelSequence:
     if said.mdtb is not None:
         return mdtb_network(said.mdtb.removeprefix(MDTB), **said.sizes)
-    try:
-        source = "" if said.source is None else read_source(folder / said.source).decode()
-    except UnicodeDecodeError:
-        raise InputError(f"{folder / str(said.source)} is not text in UTF-8", "name a CUDA C or PTX file") from None
-    return KernelSequence(said.name, [_call(each) for each in said.calls], source, said.buffers)
+    source = b"" if said.source is None else read_source(folder / said.source)
+    text = source.decode("utf-8-sig", "surrogateescape")
+    return KernelSequence(said.name, [_call(each) for each in said.calls], text, said.buffers)
 
 
 def _call(said: KernelCall) -> Call:
@@ -107,43 +104,21 @@ def _argument(said: str | Mapping[str, float], where: str) -> Argument:
         raise InputError(f"{where}: {value:g} is no value of type {kind}", "e.g. {int: 5}, {float: 0.5}") from None
 
 
-_LONGEST_KERNEL_S = 3600.0
-"""Longer than any kernel runs; the clock still resolves a nanosecond in an hour."""
-_MOST_TOLD = 1e15
-
-
-def check_count(tasks: Sequence[GpuTask], policies: Sequence[str], gpu: Gpu | None, *, duration_s: float) -> None:
+def check_count(tasks: Sequence[GpuTask], runs: int, gpu: Gpu | None, *, duration_s: float) -> None:
     """Check that the launches of a run can be kept.
 
     Args:
-        tasks: Critical ones run once more than there are policies: alone.
-        policies: Their names.
-        gpu: The simulated GPU; ``None`` for a real one, on which closed loops, whose rate is unknown, do not count.
+        tasks: Critical ones run once more: alone.
+        runs: Their number.
+        gpu: The simulated GPU; ``None`` for a real one.
         duration_s: How long requests come, s.
 
     Raises:
-        InputError: there are too many; the task with the most is named.
+        InputError: there are too many.
     """
-    expected = {
-        task.name: (len(policies) + task.critical) * about_launches(task, gpu, duration_s=duration_s) for task in tasks
-    }
-    for name, call in ((task.name, call) for task in tasks for call in task.network.calls):
-        least_s = 0.0 if gpu is None else _least_s(call, gpu)
-        if not least_s <= _LONGEST_KERNEL_S:
-            message = f"task {name}: kernel {call.kernel} takes about {least_s:.3g} s"
-            raise InputError(message, "are flop_per_block, bytes_per_block or block_time those of one block?")
-    name = "launches" if gpu is None else "simulated_launches"
-    if sum(expected.values()) <= limits.limit(name):
-        return
-    most = max(tasks, key=lambda task: expected[task.name])
-    calls = len(most.network.calls)
-    asks = f"{most.arrivals}, {calls} kernel{'' if calls == 1 else 's'}, {format_duration(duration_s)}"
-    raise InputError(
-        f"task {most.name}: its requests ({asks}) come to about {expected[most.name]:.1g} launches, and with those of "
-        f"the other tasks to more than the limit {name} allows ({limits.limit(name):,})",
-        "make it shorter with --duration, have fewer requests come, run one policy at a time, or raise the limit: "
-        f"edgetune --raise-limit {name}={math.ceil(min(sum(expected.values()), _MOST_TOLD))} COMMAND ...",
-    )
+    launches = sum((runs + task.critical) * about_launches(task, gpu, duration_s=duration_s) for task in tasks)
+    name, asked = "launches" if gpu is None else "simulated_launches", "" if runs == 1 else f" by {runs} policies"
+    limits.check(name, launches, f"a run of {format_duration(duration_s)}{asked}")
 
 
 def about_launches(task: GpuTask, gpu: Gpu | None, *, duration_s: float) -> float:
@@ -153,21 +128,17 @@ def about_launches(task: GpuTask, gpu: Gpu | None, *, duration_s: float) -> floa
 
     Args:
         task: The task.
-        gpu: The simulated GPU; ``None`` counts no closed loop.
+        gpu: The simulated GPU; ``None`` for a real one, on which closed loops, whose rate is unknown, do not count.
         duration_s: How long requests come, s.
     """
     calls, arrivals = task.network.calls, parse_arrivals(task.arrivals)
-    if arrivals.kind == "closed":
-        rounds = 0.0 if gpu is None else duration_s / sum(_least_s(call, gpu) for call in calls)
-        return len(calls) * ((arrivals.clients or 1) + rounds)
-    rate_per_s = arrivals.rate_per_s
-    return len(calls) * (len(arrivals.times_s) if rate_per_s is None else rate_per_s * duration_s)
-
-
-def _least_s(call: Call, gpu: Gpu) -> float:
-    """Return the least time of a kernel, s: of launching it, or of running it and going on to the next."""
-    blocks, usual = call.logical.blocks, GpuTimingModel()
-    return max(usual.host_s, usual.gap_s + (about_s(gpu, call, PieceShape(blocks, 1, blocks)) or 0.0))
+    rate_per_s, requests = arrivals.rate_per_s, float(len(arrivals.times_s) or arrivals.clients or 1)
+    if rate_per_s is not None:
+        requests = rate_per_s * duration_s
+    elif arrivals.kind == "closed" and gpu is not None:
+        whole = ((call, PieceShape(call.logical.blocks, 1, call.logical.blocks)) for call in calls)
+        requests += duration_s / sum(GpuTimingModel().host_s + (about_s(gpu, *each) or 0.0) for each in whole)
+    return len(calls) * requests
 
 
 @dataclass(slots=True, eq=False)

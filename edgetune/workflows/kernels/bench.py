@@ -8,22 +8,21 @@ from typing import Any
 
 from edgetune.artifacts.files import write_atomically
 from edgetune.artifacts.formats import json_document
-from edgetune.errors import InfeasibleError, InputError, blaming
+from edgetune.errors import InputError, blaming
 from edgetune.plotting.page import SectionWriter
 from edgetune.stages.elastic import bench as benchmark
 from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, RequestLatencies, WorkloadBenchmark, runner
-from edgetune.stages.elastic.bound import BOUNDED, NOTE, admitted, describe_bound, latency_bound
+from edgetune.stages.elastic.bound import NOTE, describe_bound, latency_bound
 from edgetune.stages.elastic.gpu import GpuTask, find_gpu
 from edgetune.stages.elastic.mdtb.networks import SOURCE, WORKLOADS, TaskPair, compiled_for, workload
-from edgetune.stages.elastic.policies import POLICIES, make_policy
+from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.policies.elastic import Persistent
-from edgetune.stages.elastic.policies.simple import SOLO
 from edgetune.stages.elastic.tasks import check_count
 from edgetune.units import format_duration, format_si, parse_time_s
 from edgetune.version import __version__
 from edgetune.workflows.kernels.options import BenchOptions
 from edgetune.workflows.kernels.place import Place, model_place, opened
-from edgetune.workflows.kernels.plan import within_of
+from edgetune.workflows.kernels.plan import policies_of
 from edgetune.workflows.kernels.share import progress
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import STOPS, Reporter, SimulationLabel, stop_code
@@ -59,39 +58,30 @@ def bench(opts: BenchOptions, reporter: Reporter) -> BenchFigures:
 
     Raises:
         InputError: an unknown workload, policy or GPU, or an option that cannot be used.
-        InfeasibleError: no workload's best-effort network is admitted.
         DeviceError: the GPU, its driver or the compiler is missing.
         KeyboardInterrupt, Stopped: interrupted before the first workload is complete.
     """
     target = choose_target(opts.output, "bench.json", last=True, stdout=reporter.stdout)
     check_outputs({"-o": target.file}, [], {"-o": "benchmark"})
-    names = list(dict.fromkeys(name.strip() for name in opts.policy.split(",")))
-    for name in names:
-        POLICIES.find(name)
+    names = policies_of(opts.policy)
     chosen = [workload(letter) for letter in dict.fromkeys(map(str.upper, opts.workloads or WORKLOADS))]
-    parse_time_s(opts.duration, what="--duration")
-    within_of(opts.admit_within, names)
-    found, stopped, infeasible = list[WorkloadBenchmark](), 0, list[InfeasibleError]()
+    duration_s = parse_time_s(opts.duration, what="--duration")
+    found, stopped = list[WorkloadBenchmark](), 0
     with _opened(opts, names) as (place, fitted):
         try:
             for each in chosen:
-                try:
-                    found.append(_figures(each, opts, names, place, fitted=fitted, reporter=reporter))
-                except InfeasibleError as error:
-                    infeasible.append(InfeasibleError(f"workload {each.name}: {error.message}", error.hint))
+                found.append(
+                    _figures(each, opts, names, place, fitted=fitted, duration_s=duration_s, reporter=reporter)
+                )
         except STOPS as end:
-            left = ", ".join(each.name for each in chosen[len(found) + len(infeasible) :])
+            left = ", ".join(each.name for each in chosen[len(found) :])
             reporter.info(f"stopped; of {left} there are no figures: name them in another run")
             if not found:
                 raise
             stopped = stop_code(end)
-        if not found:
-            raise infeasible[0]
-        for refusal in infeasible:
-            reporter.info(f"{refusal.message}; {refusal.hint}")
         document = {
             "kind": "benchmark", "tool": f"edgetune {__version__}", **place.conditions,
-            "duration_s": parse_time_s(opts.duration, what="--duration"), "seed": opts.seed,
+            "duration_s": duration_s, "seed": opts.seed,
             "published_source": SOURCE, "workloads": [asdict(each) for each in found],
         }  # fmt: skip
         SimulationLabel(document["simulated"], reporter).announce()
@@ -115,32 +105,28 @@ def _opened(opts: BenchOptions, names: Sequence[str]) -> Iterator[tuple[Place, F
 
 
 def _figures(
-    each: TaskPair, opts: BenchOptions, names: Sequence[str], place: Place, *, fitted: Fitted, reporter: Reporter
-) -> WorkloadBenchmark:
+    each: TaskPair, opts: BenchOptions, names: Sequence[str], place: Place, *, fitted: Fitted, duration_s: float,
+    reporter: Reporter,
+) -> WorkloadBenchmark:  # fmt: skip
     """Run a workload alone and by all policies."""
-    duration_s, within = parse_time_s(opts.duration, what="--duration"), within_of(opts.admit_within, names)
     critical, normal = fitted((each.critical, each.normal))
     pair = replace(each, critical=critical, normal=replace(normal, sms=opts.normal_sms))
     tasks = (critical, pair.normal)
     with blaming(f"workload {each.name}"):  # the records of one run are kept
-        check_count(tasks, names[:1], place.gpu if place.conditions["simulated"] else None, duration_s=duration_s)
+        check_count(tasks, 1, place.gpu if place.conditions["simulated"] else None, duration_s=duration_s)
     policies = {name: make_policy(name, tasks, place.gpu) for name in names}
     run = runner(place.open_backend, policies, place.gpu, duration_s=duration_s, seed=opts.seed)
     once = len(names) + len(benchmark.baselines(pair))
     reporter.info(f"workload {each.name}: {opts.turns} x {once} runs of {format_duration(duration_s)}")
-    if within is not None:
-        alone = benchmark.with_answers(run((critical,), SOLO, 0), pair, SOLO)
-        decisive = next(policies[name] for name in BOUNDED if name in policies)
-        alone_s = max(alone.latencies_s[critical.name])
-        admitted(decisive, tasks, place.gpu, place.costs, alone_s=alone_s, within=within)
     with progress(reporter, opts.turns * once) as advance:
 
         def counted(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
+            reporter.detail(f"{each.name}, turn {turn + 1} of {opts.turns}: {policy}")
             answers = run(tasks, policy, turn)
             advance(1)
             return answers
 
-        figures = benchmark.bench(pair, names, counted, turns=opts.turns, seed=opts.seed, on_run=reporter.detail)
+        figures = benchmark.bench(pair, names, counted, turns=opts.turns, seed=opts.seed)
 
     def bounded(one: PolicyBenchmark) -> PolicyBenchmark:
         found = latency_bound(policies[one.policy], tasks, place.gpu, place.costs, alone_s=figures.alone_max_s)

@@ -14,17 +14,7 @@ Include = Annotated[
 Multiprocessors = Annotated[
     int | None, Option("Use only N multiprocessors (a green context).", group="Where", metavar="N", least=1)
 ]
-GpuDevice = Annotated[
-    str, Option("The GPU: nvidia:N, or jetson.", ("--device", "-d"), "Where", "NAME"),
-]  # fmt: skip
-AdmitWithin = Annotated[
-    str | float | None,
-    Option(
-        "Leave out best-effort tasks with a kernel that may add more than this share to the latency of the critical "
-        "task alone, in the worst case.",
-        metavar="SHARE",
-    ),
-]  # fmt: skip
+GpuModel = Annotated[str, Option("Model of the GPU, e.g. orin-nano.", ("--gpu", "-g"), "Where", "NAME")]
 KernelFile = Annotated[
     str, Option("A CUDA C or PTX file, or - for standard input.", metavar="FILE", argument=True)
 ]  # fmt: skip
@@ -109,11 +99,7 @@ class ShrinkOptions:
     shared: Annotated[str, Option("Dynamic shared memory of a block, e.g. 4KiB.", group="Problem", metavar="SIZE")] = (
         "0"
     )
-    gpu: Annotated[str, Option("Model of the GPU, e.g. orin-agx.", ("--gpu", "-g"), "Where", "NAME")] = "orin-agx"
-    arch: Annotated[
-        str | None,
-        Option("Architecture to compile for, e.g. sm_87. Default: that of the GPU.", group="Where", metavar="SM"),
-    ] = None
+    gpu: GpuModel = "orin-agx"
     include: Include = ()
 
 
@@ -135,7 +121,14 @@ class ShareOptions:
         str | float | None,
         Option("How long requests arrive, e.g. 2s. Default: that of the file.", group="Problem", metavar="TIME"),
     ] = None
-    admit_within: AdmitWithin = None
+    admit_within: Annotated[
+        str | float | None,
+        Option(
+            "Leave out best-effort tasks with a kernel that may add more than this share to the latency of the "
+            "critical task alone, in the worst case.",
+            metavar="SHARE",
+        ),
+    ] = None  # fmt: skip
     output: Annotated[
         str | None, Option("File of the timeline. Default: kernels.parquet.", ("-o", "--output"), "Files", "FILE")
     ] = None
@@ -168,7 +161,7 @@ class SimulateOptions(ShareOptions):
 class RunOptions(ShareOptions):
     """The options of ``edgetune schedule kernels run``."""
 
-    device: GpuDevice = "nvidia:0"
+    device: Annotated[str, Option("nvidia:N, or jetson.", ("--device", "-d"), "Where", "NAME")] = "nvidia:0"
     sms: Multiprocessors = None
     blocks: Annotated[bool, Option("Record where and when each block runs, which costs time.")] = False
     include: Include = ()
@@ -190,9 +183,7 @@ class BenchOptions:
     duration: Annotated[
         str | float, Option("How long requests arrive in each run.", group="Problem", metavar="TIME")
     ] = "1s"
-    gpu: Annotated[str, Option("Model of the GPU to simulate, e.g. orin-nano.", group="Where", metavar="NAME")] = (
-        "orin-agx"
-    )
+    gpu: GpuModel = "orin-agx"
     normal_sms: Annotated[
         int | None,
         Option(
@@ -204,7 +195,6 @@ class BenchOptions:
         str | None, Option("Run on a real GPU instead: nvidia:0 or jetson.", ("--device", "-d"), "Where", "NAME")
     ] = None
     sms: Multiprocessors = None
-    admit_within: AdmitWithin = None
     turns: Annotated[int, Option("How often each policy runs.", metavar="N", least=1, most=1000)] = 3
     seed: options.Seed = 0
     output: Annotated[

@@ -1,14 +1,14 @@
 """Where tasks run: on the model of a GPU, or on the GPU that an option names."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from edgetune.artifacts.yaml_document import plain
 from edgetune.errors import InputError
-from edgetune.stages.elastic.bench import simulated
+from edgetune.serving.clock import EventClock
 from edgetune.stages.elastic.bound import PreemptionCosts, measured_costs, simulated_costs
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda import gpu_session
@@ -46,7 +46,10 @@ def model_place(gpu: Gpu) -> Place:
         "caches, no clocks, no instructions but floating-point ones"
     )
     conditions = {"simulated": True, "device": gpu.name, "gpu": plain(gpu), "model": {"note": note, **plain(model)}}
-    return Place(seen_by_policies(gpu, model), conditions, simulated_costs(gpu, model), simulated(gpu))
+    return Place(
+        seen_by_policies(gpu, model), conditions, simulated_costs(gpu, model),
+        lambda tasks: nullcontext(SimulatedGpu(EventClock(), gpu, tasks)),
+    )  # fmt: skip
 
 
 def gpu_index(device: str, without: str = WITHOUT) -> int:

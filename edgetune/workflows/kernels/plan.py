@@ -1,6 +1,6 @@
 """The plan of ``simulate`` and ``run``: tasks, policies, a GPU, and the file of the timeline."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from edgetune.stages.elastic.gpu import Gpu, GpuTask, KernelSequence, find_gpu
 from edgetune.stages.elastic.kernel import PER_THREAD
 from edgetune.stages.elastic.loop import check_tasks
 from edgetune.stages.elastic.mdtb.networks import ARCHITECTURE, compiled_for
-from edgetune.stages.elastic.model import check_fits, check_known
+from edgetune.stages.elastic.model import GpuTimingModel, check_fits, demand_of
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.simple import SOLO
 from edgetune.stages.elastic.tasks import check_count, tasks_of
@@ -71,7 +71,8 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
     """
     document, file = read(KernelTasks, opts.tasks), name_of(opts.tasks)
     check_plot(opts.plot, opts.view, "kernel_timeline")
-    names = _policies(opts, document, file)
+    with blaming(file if opts.policy is None else "--policy"):
+        names = policies_of(document.policy if opts.policy is None else opts.policy)
     simulated = opts if isinstance(opts, SimulateOptions) else None
     chosen = None if simulated is None else simulated.gpu
     with blaming(file if chosen is None else "--gpu"):
@@ -83,7 +84,7 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
         if simulated is not None:
             tasks = with_forms(compiled_for(gpu, tasks), include_folders(document, opts.tasks), reporter)
             check_kernels(tasks, gpu)
-        check_count(tasks, names, None if simulated is None else gpu, duration_s=duration_s)
+        check_count(tasks, len(names), None if simulated is None else gpu, duration_s=duration_s)
     seed = document.seed if opts.seed is None else opts.seed
     target = choose_target(opts.output, _DEFAULT_NAME, last=True, stdout=reporter.stdout)
     sources = [str(Path(opts.tasks).parent / source) for source in document.sources]
@@ -116,28 +117,29 @@ def include_folders(document: KernelTasks, tasks: str) -> list[str]:
     return [*dict.fromkeys(str((Path(tasks).parent / source).parent) for source in document.sources)]
 
 
-def _policies(opts: ShareOptions, document: KernelTasks, file: str) -> list[str]:
-    words = document.policy if opts.policy is None else opts.policy
-    names = [word.strip() for word in words.split(",")]
-    with blaming(file if opts.policy is None else "--policy"):
-        for name in names:
-            POLICIES.find(name)
-        if len(set(names)) < len(names):
-            raise InputError(f"{words} names a policy twice", "name each once")
+def policies_of(words: str) -> list[str]:
+    """Return the policies that are named, each once.
+
+    Raises:
+        InputError: there is no such policy; the hint names the nearest.
+    """
+    names = list(dict.fromkeys(word.strip() for word in words.split(",")))
+    for name in names:
+        POLICIES.find(name)
     return names
 
 
 def check_kernels(tasks: Sequence[GpuTask], gpu: Gpu) -> None:
-    """Check that blocks of all simulated kernels fit on a GPU, and that their durations are known.
+    """Check that blocks of all simulated kernels fit on a GPU, and that their durations are known and possible.
 
     Raises:
-        InputError: a block does not fit, or a duration is unknown.
+        InputError: a block does not fit, or a duration is impossible or unknown.
     """
     for task in tasks:
         with blaming(f"task {task.name}, network {task.network.name}"):
             for call in task.network.calls:
-                check_known(call)
                 check_fits(call, gpu)
+                demand_of(call, gpu, GpuTimingModel())
 
 
 def with_forms(tasks: Sequence[GpuTask], include: Sequence[str], reporter: Reporter) -> tuple[GpuTask, ...]:
@@ -148,7 +150,7 @@ def with_forms(tasks: Sequence[GpuTask], include: Sequence[str], reporter: Repor
     Raises:
         InputError: a source does not compile, or lacks a kernel.
     """
-    found, refused = [], dict[str, Mapping[str, str]]()
+    found, refused = [], dict[str, dict[str, str]]()
     for task in tasks:
         network = task.network
         if network.name not in refused:

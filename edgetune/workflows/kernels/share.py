@@ -23,7 +23,7 @@ from edgetune.stages.elastic.gpu import GpuTask
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.policies import make_policy
 from edgetune.stages.elastic.policies.elastic import Persistent
-from edgetune.stages.elastic.policies.simple import SOLO, Solo
+from edgetune.stages.elastic.policies.simple import SOLO, MultiStream
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.timeline import timeline_rows
 from edgetune.stages.elastic.view import ElasticPolicy, Record
@@ -141,10 +141,10 @@ def run_all(runs: Runs) -> None:
         InfeasibleError: no best-effort task is admitted.
     """
     plan = runs.plan
-    made = {name: make_policy(name, plan.tasks, plan.gpu) for name in plan.policies}
+    made = {name: make_policy(name, plan.tasks, runs.place.gpu) for name in plan.policies}
     with progress(runs.reporter, len(plan.runs) * plan.duration_s) as advance:
         for task in (task for task in plan.tasks if task.critical):
-            _run_one(runs, SOLO, Solo(), [task], advance)
+            _run_one(runs, SOLO, MultiStream(), [task], advance)
         tasks = _admitted(runs, made)
         for name, policy in made.items():
             _run_one(runs, name, policy, tasks, advance)

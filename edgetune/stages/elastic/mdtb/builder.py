@@ -10,7 +10,7 @@ for each multiply-add, fills its tiles, and is bound by that: it reaches a small
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources as package
 from typing import Literal
@@ -99,8 +99,7 @@ class Builder:
     def network(self, output: LayerOutput) -> KernelSequence:
         """Return the network with this output."""
         kernels = sorted({call.kernel for call in self._calls})
-        made = self._buffers[output.buffer]
-        self._buffers[output.buffer] = KernelBuffer(made.name, made.shape, made.dtype, "output")
+        self._buffers[output.buffer] = replace(self._buffers[output.buffer], role="output")
         source = "\n".join(kernel_source(kernel) for kernel in kernels)
         return KernelSequence(self._name, tuple(self._calls), source, tuple(self._buffers.values()))
 

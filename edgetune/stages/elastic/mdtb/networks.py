@@ -23,26 +23,22 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cache
 from importlib import resources as package
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from edgetune import limits
+from edgetune.choices import choose
 from edgetune.errors import InputError
 from edgetune.stages.elastic.gpu import Gpu, GpuTask, KernelSequence, Resources
 from edgetune.stages.elastic.mdtb.builder import Builder, LayerOutput
 
 ARCHITECTURE = "sm_87"
 """For which networks are made unless a GPU is named: that of Jetson Orin."""
-KERNELS = (
-    "add_relu", "average_pool", "convolution", "fully_connected", "global_average_pool", "gru_cell", "lstm_cell",
-    "max_pool", "softmax",
-)  # fmt: skip
 
 
 @cache
@@ -55,12 +51,10 @@ def stored_resources(architecture: str = ARCHITECTURE) -> Mapping[str, Mapping[i
     table = json.loads(package.files(__package__).joinpath("resources.json").read_text(encoding="utf-8"))
     known = sorted(table["architectures"])  # all of two digits
     nearest = next((each for each in known if each >= architecture), known[-1])
-    return MappingProxyType(
-        {
-            kernel: {int(per_thread): Resources(**needs) for per_thread, needs in forms.items()}
-            for kernel, forms in table["architectures"][nearest].items()
-        }
-    )
+    return {
+        kernel: {int(per_thread): Resources(**needs) for per_thread, needs in forms.items()}
+        for kernel, forms in table["architectures"][nearest].items()
+    }
 
 
 def compiled_for(gpu: Gpu, tasks: Iterable[GpuTask]) -> tuple[GpuTask, ...]:
@@ -82,9 +76,8 @@ def alexnet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000
     x = b.pool("max_pool", "pool1", x, 3, 2)
     x = b.convolution("conv2", x, 192 // narrow, 5, padding=2)
     x = b.pool("max_pool", "pool2", x, 3, 2)
-    x = b.convolution("conv3", x, 384 // narrow, 3, padding=1)
-    x = b.convolution("conv4", x, 256 // narrow, 3, padding=1)
-    x = b.convolution("conv5", x, 256 // narrow, 3, padding=1)
+    for place, channels in enumerate((384, 256, 256), start=3):
+        x = b.convolution(f"conv{place}", x, channels // narrow, 3, padding=1)
     x = b.pool("max_pool", "pool5", x, 3, 2)
     x = b.fully_connected("fc6", x, 4096 // narrow, relu=True)
     x = b.fully_connected("fc7", x, 4096 // narrow, relu=True)
@@ -95,16 +88,10 @@ def squeezenet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1
     """Version 1.0, of fire modules: a narrow layer, then two wide ones side by side (Iandola et al. 2016)."""
     x = b.convolution("conv1", b.tensor("image", 3, side, "input"), 96 // narrow, 7, stride=2)
     x = b.pool("max_pool", "pool1", x, 3, 2, round_up=True)
-    x = _fire(b, "fire2", x, 16 // narrow, 64 // narrow)
-    x = _fire(b, "fire3", x, 16 // narrow, 64 // narrow)
-    x = _fire(b, "fire4", x, 32 // narrow, 128 // narrow)
-    x = b.pool("max_pool", "pool4", x, 3, 2, round_up=True)
-    x = _fire(b, "fire5", x, 32 // narrow, 128 // narrow)
-    x = _fire(b, "fire6", x, 48 // narrow, 192 // narrow)
-    x = _fire(b, "fire7", x, 48 // narrow, 192 // narrow)
-    x = _fire(b, "fire8", x, 64 // narrow, 256 // narrow)
-    x = b.pool("max_pool", "pool8", x, 3, 2, round_up=True)
-    x = _fire(b, "fire9", x, 64 // narrow, 256 // narrow)
+    for place, squeezed in enumerate((16, 16, 32, 32, 48, 48, 64, 64), start=2):
+        x = _fire(b, f"fire{place}", x, squeezed // narrow, 4 * squeezed // narrow)
+        if place in (4, 8):
+            x = b.pool("max_pool", f"pool{place}", x, 3, 2, round_up=True)
     x = b.convolution("conv10", x, classes, 1)
     return b.softmax("shares", b.global_average_pool("means", x))
 
@@ -174,9 +161,7 @@ def network(name: str, **sizes: int) -> KernelSequence:
     Raises:
         InputError: there is no such network, it has no such size, or the image is too small for it.
     """
-    build = NETWORKS.get(name)
-    if build is None:
-        raise InputError(f"there is no network {name!r} among the kernels", f"known: {', '.join(NETWORKS)}")
+    build = NETWORKS[choose(name, NETWORKS, what="network of the benchmark")]
     known = [each for each in inspect.signature(build).parameters if each != "b"]
     for size, value in sizes.items():
         if size not in known:
@@ -203,19 +188,16 @@ def values(network: KernelSequence, seed: int = 0) -> dict[str, npt.NDArray[Any]
     """
     generator = np.random.default_rng(seed)
     drawn: dict[str, npt.NDArray[Any]] = {}
-    for buffer in network.buffers:
-        if buffer.role in ("input", "weights"):
-            drawn[buffer.name] = generator.standard_normal(buffer.shape, dtype=np.float32)
-        if buffer.role == "weights":  # outputs first; of biases the spread is small
-            shape = buffer.shape
-            spread = 0.1 if len(shape) == 1 else math.sqrt((2 if len(shape) == 4 else 1) / math.prod(shape[1:]))
-            drawn[buffer.name] *= np.float32(spread)
-        if buffer.name in drawn and buffer.dtype != "float32":
-            drawn[buffer.name] = np.zeros(buffer.shape, buffer.dtype)
+    for name, shape, dtype, role in (astuple(buffer) for buffer in network.buffers):
+        if role in ("input", "weights"):
+            array = generator.standard_normal(shape, dtype=np.float32)
+            if role == "weights":  # outputs first; of biases the spread is small
+                spread = 0.1 if len(shape) == 1 else math.sqrt((2 if len(shape) == 4 else 1) / math.prod(shape[1:]))
+                array *= np.float32(spread)
+            drawn[name] = array if dtype == "float32" else np.zeros(shape, dtype)
     return drawn
 
 
-CRITICAL, NORMAL = 1, 0
 SOURCE = "Zhao et al., Miriam (SenSys 2023), body of the text; real GPUs and other kernels than these"
 
 
@@ -299,17 +281,13 @@ def workload(name: str, *, sizes: Mapping[str, Mapping[str, int]] | None = None)
     Raises:
         InputError: there is no such workload.
     """
-    letter = name.upper()
-    if letter not in _WORKLOADS:
-        raise InputError(f"there is no workload {name!r}", f"known: {', '.join(_WORKLOADS)}")
+    letter = choose(name.upper(), _WORKLOADS, what="workload")
     critical, arrivals, normal, normal_arrivals = _WORKLOADS[letter]
     first, second = (
         network(each, **{**_SIZES.get((letter, each), {}), **(sizes or {}).get(each, {})})
         for each in (critical, normal)
     )
-    return TaskPair(
-        letter, GpuTask(critical, first, CRITICAL, arrivals), GpuTask(normal, second, NORMAL, normal_arrivals)
-    )
+    return TaskPair(letter, GpuTask(critical, first, 1, arrivals), GpuTask(normal, second, 0, normal_arrivals))
 
 
 def published(name: str) -> tuple[PublishedFigure, ...]:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from edgetune.stages.elastic.gpu import Call, Gpu, GpuTask, KernelSequence
 from edgetune.stages.elastic.kernel import NO_QUOTA
-from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape, Sizes, Tables, wave, whole_beside
+from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape, alone, lasting, took_s, wave, whole_beside
 from edgetune.stages.elastic.shrink import kept_pieces
 from edgetune.stages.elastic.view import Decision, Launch, LaunchChain, LaunchPiece, SetQuota, TaskState, View, upcoming
 
@@ -33,27 +33,19 @@ class Elastic:
     together last as long as launching one, so that the GPU does not wait for the host. Beside critical kernels it
     launches the best kept piece that fits what they leave, and more of the same task's, which run one after another,
     only while those in flight take less than launching one; where none of its pieces fits, the next task may.
-
-    Args:
-        tables: Kept pieces by kernel and logical launch; missing ones are computed from the launch, its resources and
-            the GPU when they are first needed.
     """
 
     name: ClassVar[str] = "elastic"
 
-    def __init__(self, tables: Tables | None = None) -> None:
-        self._tables = dict(tables or {})
-        self._chains: dict[str, tuple[LaunchChain]] = {}
-        """Made once for each task, as allocation takes time on the critical path."""
-        self._sizes: Sizes | None = None
+    def __init__(self) -> None:
         self._within: tuple[BlockTime, float] | None = None
-        self._beside: dict[int, tuple[Call, LeftoverTable]] = {}
-        """By identity of the call, on the GPU of ``_sizes``; the call is kept, so that its identity stays its own."""
+        self._beside: dict[tuple[Gpu, Call], LeftoverTable] = {}
 
     def prepare(self, tasks: Iterable[GpuTask], gpu: Gpu) -> None:
         """Compute the tables of all best-effort kernels before a run."""
-        calls = [call for task in tasks if not task.critical for call in task.network.calls if call.elastic]
-        self._tables |= {(call.kernel, call.logical): kept_pieces(call, gpu) for call in calls}
+        for task in tasks:
+            for call in () if task.critical else task.network.calls:
+                self.beside(gpu, call)
 
     def keep_within(self, block_s: BlockTime, most_s: float) -> None:
         """Shorten pieces beside critical kernels so that their blocks leave in time, where they go through several.
@@ -65,47 +57,29 @@ class Elastic:
         self._within = block_s, most_s
         self._beside.clear()
 
-    def alone(self, gpu: Gpu, call: Call) -> PieceShape:
-        """Return the piece of a kernel for an idle GPU."""
-        return self._sizes_of(gpu).alone(call)
-
     def beside(self, gpu: Gpu, call: Call) -> LeftoverTable:
         """Return the best pieces of a kernel beside critical ones, each as long as launching it takes.
 
         Of a kernel without elastic forms, that is all of its blocks where they fit.
         """
-        sizes = self._sizes_of(gpu)
-        found = self._beside.get(id(call))
-        if found is None:
-            key = call.kernel, call.logical
-            if call.elastic and key not in self._tables:
-                self._tables[key] = kept_pieces(call, gpu)
-            table = self._tables[key] if call.elastic else whole_beside(call, gpu)
-            if call.elastic:
-                lasting = ([(most, self._lasting(sizes, call, shape)) for most, shape in row] for row in table.rows)
-                table = LeftoverTable(tuple(map(tuple, lasting)))
-            found = self._beside[id(call)] = call, table
-        return found[1]
+        found = self._beside.get((gpu, call))
+        if found is None and call.elastic:
+            kept = kept_pieces(call, gpu).rows
+            rows = ([(most, self._lasting(gpu, call, shape)) for most, shape in row] for row in kept)
+            found = self._beside[gpu, call] = LeftoverTable(tuple(map(tuple, rows)))
+        elif found is None:
+            found = self._beside[gpu, call] = whole_beside(call, gpu)
+        return found
 
     def decide(self, view: View) -> Sequence[Decision]:
         """Return the most critical chain that waits; else a piece of normal work, where there is room for one."""
-        urgent: TaskState | None = None
-        normal: list[TaskState] = []
-        for state in view.tasks:
-            task = state.task
-            if not task.critical:
-                normal.append(state)
-            elif state.arrived_ns and (urgent is None or task.priority > urgent.task.priority):
-                urgent = state
-        if urgent is not None:
-            name = urgent.task.name
-            if name not in self._chains:
-                self._chains[name] = (LaunchChain(name),)
-            return self._chains[name]
-        sizes = self._sizes_of(view.gpu)
+        urgent = [state for state in view.tasks if state.task.critical and state.arrived_ns]
+        if urgent:
+            return (LaunchChain(max(urgent, key=lambda state: state.task.priority).task.name),)
+        normal = [state for state in view.tasks if not state.task.critical]
         critical = critical_launches(view)
         there = [state for state in normal if state.in_flight]
-        if there and _enough(sizes, [launch for state in there for launch in state.in_flight], beside=critical):
+        if there and _enough(view.gpu, [launch for state in there for launch in state.in_flight], beside=critical):
             return ()
         if critical and len(there) > 1:
             return ()
@@ -117,26 +91,19 @@ class Elastic:
             if found is None:
                 continue
             call, left = found
-            shape = self.fitting(view.gpu, call, critical) if critical else sizes.alone(call)
+            shape = self.fitting(view.gpu, call, critical) if critical else alone(view.gpu, call)
             if shape is not None:
                 return (_piece(state.task.name, call, left, shape),)
         return ()
 
-    def _sizes_of(self, gpu: Gpu) -> Sizes:
-        """Return the durations and shapes of pieces on a GPU, kept from call to call."""
-        if self._sizes is None or self._sizes.gpu is not gpu:
-            self._sizes = Sizes(gpu)
-            self._beside.clear()
-        return self._sizes
-
-    def _lasting(self, sizes: Sizes, call: Call, shape: PieceShape) -> PieceShape:
+    def _lasting(self, gpu: Gpu, call: Call, shape: PieceShape) -> PieceShape:
         """Return a shape that lasts as long as launching it, unless its blocks would stay too long."""
-        lasting = sizes.lasting(call, shape)
+        longer = lasting(gpu, call, shape)
         if self._within is None:
-            return lasting
+            return longer
         block_s, most_s = self._within
-        turns = max(1, int(most_s / block_s(call, replace(lasting, count=lasting.blocks))))
-        return replace(lasting, count=min(lasting.count, turns * lasting.blocks))
+        turns = max(1, int(most_s / block_s(call, replace(longer, count=longer.blocks))))
+        return replace(longer, count=min(longer.count, turns * longer.blocks))
 
     def fitting(self, gpu: Gpu, call: Call, critical: Iterable[Launch]) -> PieceShape | None:
         """Return the best piece of a kernel that fits what critical launches leave; ``None``: nothing fits.
@@ -160,11 +127,11 @@ def critical_launches(view: View) -> Sequence[Launch]:
     return found
 
 
-def _enough(sizes: Sizes, in_flight: Sequence[Launch], *, beside: Sequence[Launch]) -> bool:
+def _enough(gpu: Gpu, in_flight: Sequence[Launch], *, beside: Sequence[Launch]) -> bool:
     """Return whether pieces in flight keep the GPU busy until another launch gets there.
 
     Args:
-        sizes: Of the GPU.
+        gpu: The GPU.
         in_flight: Pieces, at least one. The oldest runs; how much of it is left is unknown.
         beside: Critical launches. A piece that waits behind the oldest keeps from them what they leave later, so that
             the running piece counts too.
@@ -178,8 +145,8 @@ def _enough(sizes: Sizes, in_flight: Sequence[Launch], *, beside: Sequence[Launc
     counted_s = 0.0
     for launch in in_flight:
         if beside or launch.number != oldest:
-            counted_s += sizes.about_s(launch.what, launch.count, launch.per_thread, launch.physical_blocks)
-    return counted_s >= sizes.gpu.launch_s
+            counted_s += took_s(gpu, launch.what, launch.count, launch.per_thread, launch.physical_blocks)
+    return counted_s >= gpu.launch_s
 
 
 def _piece(task: str, call: Call, left: int, shape: PieceShape) -> LaunchPiece:
@@ -202,17 +169,14 @@ class Persistent:
     launched behind. Beside a critical kernel the quota is the number of blocks of the best kept piece that fits what it
     and all kernels behind it leave, as a logical block may last longer than a critical kernel; where nothing fits it is
     zero. Kernels of one wave or less, and all that are begun beside critical kernels, are launched as ``elastic`` does.
-
-    Args:
-        tables: As of ``Elastic``.
     """
 
     name: ClassVar[str] = "persistent"
 
-    def __init__(self, tables: Tables | None = None) -> None:
-        self._elastic = Elastic(tables)
-        self._later: dict[tuple[int, int], tuple[Call, KernelSequence, Sequence[int]]] = {}
-        """By identity of the normal call and of the critical network; both are kept."""
+    def __init__(self) -> None:
+        self._elastic = Elastic()
+        self._later: dict[tuple[Call, KernelSequence], Sequence[int]] = {}
+        """By normal call and critical network."""
 
     def prepare(self, tasks: Iterable[GpuTask], gpu: Gpu) -> None:
         """Compute the tables of all best-effort kernels before a run."""
@@ -258,12 +222,10 @@ class Persistent:
     def _from_there_on(self, gpu: Gpu, call: Call, critical: GpuTask) -> Sequence[int]:
         """Return how many blocks fit beside each critical kernel of a network and all behind it."""
         network = critical.network
-        found = self._later.get((id(call), id(network)))
-        if found is None:
+        if (call, network) not in self._later:
             fitting = [self._fitting(gpu, call, [_launch(critical, each)]) for each in network.calls]
-            least = [*accumulate(reversed(fitting), min)][::-1]
-            found = self._later[id(call), id(network)] = call, network, least
-        return found[2]
+            self._later[call, network] = [*accumulate(reversed(fitting), min)][::-1]
+        return self._later[call, network]
 
     def _fitting(self, gpu: Gpu, call: Call, critical: Sequence[Launch]) -> int:
         """Return how many blocks of a kernel fit beside critical launches, of the threads of the best kept piece."""

@@ -1,4 +1,4 @@
-"""The policy ``multistream``, which is what CUDA offers by itself, and ``solo``, a task alone.
+"""The policy ``multistream``, which is what CUDA offers by itself.
 
 The policy ``sequential``: one request at a time, as a program with one stream runs them.
 
@@ -30,17 +30,7 @@ class MultiStream:
 
 
 SOLO = "solo"
-"""Its name in timelines; it is no policy to choose from, but the yardstick of latencies."""
-
-
-class Solo:
-    """Launches every request as it comes."""
-
-    name: ClassVar[str] = SOLO
-
-    def decide(self, view: View) -> Sequence[Decision]:
-        """Return a chain for every request that waits."""
-        return [LaunchChain(each.task.name) for each in view.tasks for _ in each.arrived_ns]
+"""The name in timelines of a task alone, by ``multistream``: the yardstick of latencies, and no policy to choose."""
 
 
 class Sequential:
