@@ -16,9 +16,9 @@ networks:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from edgetune import limits
 from edgetune.artifacts.artifact import Raw
@@ -39,10 +39,6 @@ from edgetune.errors import InputError
 
 KIND = "kernel_tasks"
 VERSION = 1
-
-DEFAULT_GPU = "orin-agx"
-DEFAULT_POLICY = "elastic"
-DEFAULT_DURATION_S = 2.0
 
 
 Role = Literal["input", "weights", "scratch", "output"]
@@ -65,28 +61,13 @@ class KernelBuffer:
     role: Role = "scratch"
 
 
-class _Padded:
-    """Has pydantic add the dimensions of 1 that a file leaves out."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
-        from pydantic_core import core_schema
-
-        def padded(said: Any) -> Any:
-            return (*said, 1, 1)[:3] if isinstance(said, list) and 1 <= len(said) <= 3 else said
-
-        return core_schema.no_info_before_validator_function(padded, handler(source))
-
-
-Dimensions = Annotated[tuple[PositiveInt, PositiveInt, PositiveInt], _Padded()]
-
-
 @dataclass(frozen=True, slots=True)
 class KernelCall:
     """A launch of a network.
 
     Args:
         kernel: Its name in the source.
-        grid, block: Blocks, and threads of a block, along x, y and z.
+        grid, block: Blocks, and threads of a block, along x, y and z; the last are 1 where they are left out.
         shared_bytes: Shared memory that the launch gives each block.
         arguments: Names of buffers, and values as ``{int: 5}`` or ``{float: 0.5}``; empty if only simulated.
         flop_per_block, bytes_per_block: Cost of one block, for simulation.
@@ -98,8 +79,8 @@ class KernelCall:
     """
 
     kernel: str
-    grid: Dimensions
-    block: Dimensions
+    grid: tuple[PositiveInt, ...]
+    block: tuple[PositiveInt, ...]
     shared_bytes: Bytes = 0
     arguments: tuple[str | Mapping[str, float], ...] = ()
     flop_per_block: NonNegativeFloat = 0.0
@@ -176,9 +157,9 @@ class KernelTasks(Document):
     header: Header
     tasks: tuple[KernelTask, ...]
     networks: tuple[KernelNetwork, ...] = ()
-    gpu: str = DEFAULT_GPU
-    policy: str = DEFAULT_POLICY
-    duration_s: Seconds = DEFAULT_DURATION_S
+    gpu: str = "orin-agx"
+    policy: str = "elastic"
+    duration_s: Seconds = 2.0
     seed: NonNegativeInt = 0
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = WITH_UNITS

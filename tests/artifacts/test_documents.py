@@ -167,8 +167,8 @@ def test_kernel_tasks_have_quantities_and_read_back() -> None:
         KernelTask("sort", "mine"),
         KernelTask("listen", "short"),
     )
-    split = KernelCall("split", (49, 4, 1), (16, 16, 1), 2048, ("data", {"int": 49}), 1e6, 65536.0, registers=40)
-    merge = KernelCall("merge", (7, 1, 1), (128, 1, 1), block_time_s=20 * 1e-6)
+    split = KernelCall("split", (49, 4), (16, 16), 2048, ("data", {"int": 49}), 1e6, 65536.0, registers=40)
+    merge = KernelCall("merge", (7,), (128,), block_time_s=20 * 1e-6)
     buffers = (KernelBuffer("data", (49, 1024)), KernelBuffer("out", (7,), role="output"))
     assert tasks.networks == (
         KernelNetwork("short", "lstm", {"steps": 4}),
@@ -218,7 +218,7 @@ def test_kernel_tasks_have_quantities_and_read_back() -> None:
         ("jobs", "name: photos", "name: no", "jobs.0.name is False", "quote a name such as 'no'"),
         ("kernel_tasks", "name: sort", "name: detect", "two tasks are called detect", ""),
         ("kernel_tasks", "network: mine", "network: mime", "names an unknown network, 'mime'", "mine"),
-        ("kernel_tasks", "grid: [7]", "grid: [1, 1, 1, 7]", "networks.mine.calls.1.grid is [1, 1, 1, 7]", ""),
+        ("kernel_tasks", "grid: [7]", "grid: [0]", "networks.mine.calls.1.grid.0 is 0", ""),
         ("kernel_tasks", "block: [128]", "blok: [128]", "unknown key 'networks.mine.calls.1.blok'", "block?"),
         ("kernel_tasks", "{int: 49}", "{short: 49}", "unknown argument", "int"),
         ("kernel_tasks", "[data, {int", "[date, {int", "unknown argument 'date'", "data"),

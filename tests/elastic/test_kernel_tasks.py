@@ -90,6 +90,11 @@ def test_a_value_that_does_not_fit_its_type_is_refused(tmp_path, wrong):
         tasks(tmp_path, TASKS.replace("{int: -49}", wrong))
 
 
+def test_more_than_three_dimensions_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"network mine: kernel merge: \[1, 1, 1, 7\] is not one to three numbers"):
+        tasks(tmp_path, TASKS.replace("grid: [7]", "grid: [1, 1, 1, 7]"))
+
+
 def test_a_source_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"sort\.cuu does not exist"):
         tasks(tmp_path, TASKS.replace("sort.cu", "sort.cuu"))

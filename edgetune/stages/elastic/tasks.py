@@ -38,6 +38,7 @@ from edgetune.stages.elastic.gpu import (
     Resources,
     Scalar,
 )
+from edgetune.stages.elastic.kernel import dim
 from edgetune.stages.elastic.mdtb.networks import network as mdtb_network
 from edgetune.stages.elastic.model import ASSUMED, GpuTimingModel
 from edgetune.stages.elastic.pieces import PieceShape, about_s
@@ -79,10 +80,13 @@ def _network(said: KernelNetwork, folder: Path) -> KernelSequence:
 def _call(said: KernelCall) -> Call:
     registers = ASSUMED.registers_per_thread if said.registers is None else said.registers
     resources = {1: Resources(registers, said.static_shared_bytes)}
+    with blaming(f"kernel {said.kernel}"):
+        logical = Logical(dim(said.grid), dim(said.block), said.shared_bytes)
+        arguments = tuple(map(_argument, said.arguments))
     return Call(
         said.kernel,
-        Logical(said.grid, said.block, said.shared_bytes),
-        tuple(_argument(each, f"kernel {said.kernel}") for each in said.arguments),
+        logical,
+        arguments,
         said.flop_per_block,
         said.bytes_per_block,
         said.waits_per_block,
@@ -92,7 +96,7 @@ def _call(said: KernelCall) -> Call:
     )
 
 
-def _argument(said: str | Mapping[str, float], where: str) -> Argument:
+def _argument(said: str | Mapping[str, float]) -> Argument:
     if isinstance(said, str):
         return Pointer(said)
     ((kind, value),) = said.items()
@@ -101,7 +105,7 @@ def _argument(said: str | Mapping[str, float], where: str) -> Argument:
         number = int(value) if "int" in kind and exact else value
         return Scalar(struct.pack(VALUES[kind], number))
     except (struct.error, OverflowError, ValueError):
-        raise InputError(f"{where}: {value:g} is no value of type {kind}", "e.g. {int: 5}, {float: 0.5}") from None
+        raise InputError(f"{value:g} is no value of type {kind}", "e.g. {int: 5}, {float: 0.5}") from None
 
 
 def check_count(tasks: Sequence[GpuTask], runs: int, gpu: Gpu | None, *, duration_s: float) -> None:
