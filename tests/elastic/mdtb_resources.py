@@ -4,14 +4,12 @@ Run it when a kernel, the forms or the compiler have changed. No GPU is needed.
 """
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Any
-
-from cuda.bindings import nvjitlink
 
 import edgetune.stages.elastic.mdtb
 from edgetune.stages.elastic.front import forms_of, resources_of, transform
@@ -28,16 +26,14 @@ ARCHITECTURES = ("sm_75", "sm_87", "sm_90")
 def table(kernels: Sequence[str] = KERNELS, architectures: Sequence[str] = ARCHITECTURES) -> dict[str, Any]:
     """Return what kernels need, by architecture, name and logical threads per physical thread."""
     found: dict[str, dict[str, Any]] = {}
-    compiler = ""
     for arch, kernel in product(architectures, kernels):
         name = f"{kernel}.cu"
         done = transform(kernel_source(kernel), name, arch)
         forms = forms_of(done, resources_of(done.source, arch, name).__getitem__)[kernel]
         needs = {**{key: each for key, each in forms.items() if key}, 1: forms[None]}
         found.setdefault(arch, {})[kernel] = {str(each): asdict(needs[each]) for each in sorted(needs)}
-        compiler = re.findall(r"Cuda compilation tools, release ([\d.]+)", done.source)[0]
-    assembler = "{}.{}".format(*nvjitlink.version())
-    return {"compiler": f"NVRTC {compiler}, nvJitLink {assembler}", "architectures": found}
+    compiler = f"NVRTC {version('nvidia-cuda-nvrtc')}, nvJitLink {version('nvidia-nvjitlink')}"
+    return {"compiler": compiler, "architectures": found}
 
 
 if __name__ == "__main__":

@@ -142,17 +142,26 @@ def demand_of(
     )
 
 
-def check_fits(call: Call, gpu: Gpu) -> None:
-    """Check that a block of a kernel fits on a multiprocessor, and that the kernel does not take for ever.
+def check_duration(call: Call, gpu: Gpu) -> None:
+    """Check that the time of a simulated kernel is known and possible.
 
     Raises:
-        InputError: not one fits, or its operations, bytes or times come to more than an hour.
+        InputError: it is unknown, or its operations, bytes or times come to more than an hour.
     """
-    logical, resources = call.logical, call.resources.get(1, ASSUMED)
-    least_s = took_s(gpu, call, logical.blocks, 1, logical.blocks)
+    demand_of(call, gpu, GpuTimingModel())
+    least_s = took_s(gpu, call, call.logical.blocks, 1, call.logical.blocks)
     if not least_s <= _LONGEST_S:
         message = f"kernel {call.kernel} takes about {least_s:.3g} s"
         raise InputError(message, "are flop_per_block, bytes_per_block or block_time those of one block?")
+
+
+def check_fits(call: Call, gpu: Gpu) -> None:
+    """Check that a block of a kernel fits on a multiprocessor.
+
+    Raises:
+        InputError: not one fits.
+    """
+    logical, resources = call.logical, call.resources.get(1, ASSUMED)
     registers, shared_bytes = resources.registers_per_thread, logical.dynamic_shared_bytes
     if registers <= _MOST_REGISTERS and blocks_resident(gpu, resources, logical.threads, shared_bytes):
         return

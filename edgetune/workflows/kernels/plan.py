@@ -16,7 +16,7 @@ from edgetune.stages.elastic.gpu import Gpu, GpuTask, KernelSequence, find_gpu
 from edgetune.stages.elastic.kernel import PER_THREAD
 from edgetune.stages.elastic.loop import check_tasks
 from edgetune.stages.elastic.mdtb.networks import ARCHITECTURE, compiled_for
-from edgetune.stages.elastic.model import GpuTimingModel, check_fits, demand_of
+from edgetune.stages.elastic.model import check_duration, check_fits
 from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.simple import SOLO
 from edgetune.stages.elastic.tasks import check_count, tasks_of
@@ -139,7 +139,7 @@ def check_kernels(tasks: Sequence[GpuTask], gpu: Gpu) -> None:
         with blaming(f"task {task.name}, network {task.network.name}"):
             for call in task.network.calls:
                 check_fits(call, gpu)
-                demand_of(call, gpu, GpuTimingModel())
+                check_duration(call, gpu)
 
 
 def with_forms(tasks: Sequence[GpuTask], include: Sequence[str], reporter: Reporter) -> tuple[GpuTask, ...]:
