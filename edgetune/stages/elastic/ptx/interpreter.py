@@ -145,12 +145,7 @@ class PtxProgram:
         """Yield the outcomes of each batch, with other processes once this one has worked for a while."""
         for place, batch in enumerate(batches):
             if self._pool is not None and self._spent_s > _ALONE_S and len(batches) - place > 1:
-                futures = [self._pool.submit(_outcomes_of, *each) for each in batches[place:]]
-                try:
-                    yield from (each.result() for each in futures)
-                finally:
-                    for each in futures:
-                        each.cancel()
+                yield from self._pool.map(_outcomes_of, *zip(*batches[place:], strict=True))
                 return
             began_s = time.monotonic()
             outcomes = self.outcomes(*batch)
