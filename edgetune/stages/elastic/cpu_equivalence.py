@@ -91,10 +91,9 @@ class FormLaunch:
 
     def __str__(self) -> str:
         threads = "x".join(str(size) for size in self.block)
-        shards, launch = list(self.shards), f"{self.symbol}<<<{self.blocks}, {threads}>>>"
-        if self.persistent:
-            return f"{launch} in turns from ranks {[rank for rank, _ in shards]}, {self.schedule}"
-        return f"{launch} on shards {shards}, {self.schedule}"
+        parts = [rank for rank, _ in self.shards] if self.persistent else list(self.shards)
+        how = "in turns from ranks" if self.persistent else "on shards"
+        return f"{self.symbol}<<<{self.blocks}, {threads}>>> {how} {parts}, {self.schedule}"
 
 
 Runner = Callable[[Sequence[FormLaunch]], Iterator[tuple[str, Buffers]]]

@@ -203,7 +203,8 @@ def _task(
 def told_sms(told: Mapping[str, Any]) -> int:
     """Return how many multiprocessors the conditions of a file tell of; 0 where they tell none."""
     gpu = told.get("gpu")
-    return int(_positive(gpu.get("sm_count"))) if isinstance(gpu, dict) else 0
+    said = gpu.get("sm_count") if isinstance(gpu, dict) else None
+    return said if isinstance(said, int) and said > 0 else 0
 
 
 def _busy(rows: Iterable[KernelTimelineRow], kept_s: float, sm_count: int) -> float | None:

@@ -6,6 +6,7 @@ plan -> each critical task alone (solo), then all tasks by each policy -> rows a
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from edgetune.artifacts import kernel_timeline
@@ -207,8 +208,7 @@ def _run_one(
         )
         loop.run()
         advance(plan.duration_s - told_s)
-    records: list[Record] = [*loop.launches, *loop.requests]
-    turns = runs.conditions.setdefault(name, [])
+    turns, records = runs.conditions.setdefault(name, []), chain[Record](loop.launches, loop.requests)
     runs.rows += timeline_rows(records, backend.residencies, policy=name, turn=len(turns), begin_ns=begin_ns)
     ended_s = max(((each.ended_ns - begin_ns) / NS for each in loop.requests), default=0.0)
     cut = {"stopped_s": min(ended_s, plan.duration_s)} if stopped() else {}

@@ -187,8 +187,9 @@ class CudaBackend:
             for line in self._lines.values():
                 while line and self._over(line, found):
                     pass
-                if line:
-                    self._watch(line[0])
+                if line and self.now_ns() - self._progress_ns > self._hang_s * NS:
+                    waited = f"nothing has happened for {self._hang_s:g} s"
+                    raise self._context.hangs(f"{waited}, and kernel {line[0].launch.what.kernel} is waited for")
         except DeviceError as error:  # of whatever kind: what an event tells is wrong with the whole context
             self._lose(error.message)
         found += self._failed
@@ -211,12 +212,6 @@ class CudaBackend:
         if line and line[0].start is None:
             found.append(line[0].begin(ended_ns))
         return True
-
-    def _watch(self, oldest: _InFlight) -> None:
-        """Give up where nothing has happened for too long although something was launched."""
-        if self.now_ns() - self._progress_ns > self._hang_s * NS:
-            waited = f"nothing has happened for {self._hang_s:g} s"
-            raise self._context.hangs(f"{waited}, and kernel {oldest.launch.what.kernel} is waited for")
 
     def _fail(self, launch: Launch, why: str) -> None:
         self._failed.append(LaunchEvent(launch.number, "ended", self.now_ns(), why))
