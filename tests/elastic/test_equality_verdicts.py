@@ -35,6 +35,12 @@ def test_a_kernel_that_differs_from_itself_is_racy() -> None:
     assert verdict(of_blocks, "grid=64 block=1 a=int32[64]").answer == "racy"
 
 
+def test_an_original_that_reads_what_it_has_not_written_is_not_the_fault_of_its_forms() -> None:
+    body = "__shared__ int held[8]; if (!blockIdx.x) held[threadIdx.x] = 1; __syncthreads();"
+    body += " a[8 * blockIdx.x + threadIdx.x] = held[7];"
+    assert verdict(f"{KERNEL}(int *a) {{ {body} }}", "grid=2 block=8 a=int32[16]").answer == "racy"
+
+
 def test_an_original_that_fails_is_said() -> None:
     found = verdict(f"{KERNEL}(int *a) {{\n\n a[99] = 1;\n}}", "grid=1 block=1 a=int32[1]")
     assert found.answer == "fails"

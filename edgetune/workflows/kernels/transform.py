@@ -22,7 +22,7 @@ from edgetune.workflows.reporting import Reporter
 
 _STDIN_FILE = "stdin.cu"
 _RACE = (
-    "a race: the order of threads decides what is left; in a block put a barrier between writing and reading; "
+    "a race, or shared memory that is read before it is written: in a block put a barrier between writing and reading; "
     "across blocks give each thread its own place, or use atomicAdd, atomicMin, atomicMax and the like, whose order "
     "does not matter (what atomicExch and atomicCAS leave, and what every atomic operation returns, depends on it)"
 )

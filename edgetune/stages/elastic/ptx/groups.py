@@ -23,8 +23,8 @@ from edgetune.stages.elastic.ptx.memory import Memory, StoppedError, Unit
 from edgetune.stages.elastic.ptx.thread_group import CLOCKS, SPECIAL, WARP_THREADS, Group
 from edgetune.stages.elastic.sample_launches import ExecutionOrder
 
-_POISON = 0xA5
-"""Fills registers: what a kernel reads before it writes it is undefined."""
+_UNDEFINED = {"forward": 0xFF, "reverse": 0x00, "random": 0xA5}
+"""Fills registers, shared and local memory, by order: a kernel that reads what it has not written differs from itself."""
 _MOST_TURNS = 100
 """Turns or jumps after which others get their turn: threads may wait for what others write."""
 _NS_A_TICK = 1000
@@ -130,7 +130,8 @@ class Blocks:
         self.slot = self.block * warps * WARP_THREADS + self.thread
         self.slots = self._count * warps * WARP_THREADS
         self._team = self._teams(units, unit, per_block)
-        shared, local = memory.window(self._count, total)
+        fill = _UNDEFINED[order.order]
+        shared, local = memory.window(self._count, total, fill)
         self._known: dict[str, Array] = {
             "": memory.starts[[copy for copy, *_ in units]][self.unit], "shared": shared[self.block], "local": local,
             "slot": self.slot, "unit": self.unit, "block": self.block, "number": self.number,
@@ -140,7 +141,7 @@ class Blocks:
         self._alive[self.slot] = True
         self.control = ControlWords(self, units) if launch.rank is not None else None
         self._waiting, self._news, self._tired = list[Group](), False, False
-        registers = [np.full(each.itemsize, _POISON, np.uint8).view(each) if each.kind != "b" else np.zeros(1, bool)
+        registers = [np.full(each.itemsize, fill, np.uint8).view(each) if each.kind != "b" else np.zeros(1, bool)
                      for each in code.registers]  # fmt: skip
         self._ready = self._by_team(Group(self, np.arange(total), registers, 0, 0))
 

@@ -23,7 +23,6 @@ from edgetune.stages.elastic.sample_launches import Buffers, CpuLaunch, Status
 _GAP = 256
 _START = 4096
 _PARAMETER_BYTES = 4096
-_UNWRITTEN = 0xFF
 _MOST_BYTES = 1 << 30
 _MOST_SHARED_BYTES = 1 << 20
 _ALIGNMENT = 256
@@ -195,8 +194,8 @@ class Memory:
             found[at : at + len(value)] = value
         return np.frombuffer(bytes(found), np.uint8)
 
-    def window(self, blocks: int, threads: int) -> tuple[Array, Array]:
-        """Make room for the shared memory of blocks and the local memory of threads; its contents are undefined.
+    def window(self, blocks: int, threads: int, fill: int) -> tuple[Array, Array]:
+        """Make room for the shared memory of blocks and the local memory of threads, and fill it with a byte.
 
         Returns:
             The index at which that of each block begins, and that of each thread.
@@ -206,7 +205,7 @@ class Memory:
         total = -(-(local + threads * self._strides["local"]) // _ALIGNMENT) * _ALIGNMENT
         if total > len(self._bytes):
             self._bytes = np.concatenate([self._bytes, np.empty(total - len(self._bytes), np.uint8)])
-        self._bytes[self._window :] = _UNWRITTEN
+        self._bytes[self._window :] = fill
         self.copies: list[tuple[Array, Array, Array, Array, int]] = []
         self._local, self._total = local, total
         shared = self._window + np.arange(blocks) * self._strides["shared"]
