@@ -24,7 +24,7 @@ from edgetune.stages.elastic.ptx.thread_group import CLOCKS, SPECIAL, WARP_THREA
 from edgetune.stages.elastic.sample_launches import ExecutionOrder
 
 _UNDEFINED = {"forward": 0xFF, "reverse": 0x00, "random": 0xA5}
-"""Fills registers, shared and local memory, by order: a kernel that reads what it has not written differs from itself."""
+"""Fills registers, shared and local memory, by order: a kernel that reads what it never wrote differs from itself."""
 _MOST_TURNS = 100
 """Turns or jumps after which others get their turn: threads may wait for what others write."""
 _NS_A_TICK = 1000
