@@ -11,7 +11,7 @@ from edgetune import limits
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.serving.clock import EventClock, Supervision
 from edgetune.stages.elastic.loop import ElasticLoop
-from edgetune.stages.elastic.model import check_fits
+from edgetune.stages.elastic.model import check_duration
 from edgetune.stages.elastic.policies.simple import MultiStream
 from edgetune.stages.elastic.simulated import SimulatedGpu
 from edgetune.stages.elastic.tasks import about_launches, check_count
@@ -292,4 +292,4 @@ def test_more_than_can_be_kept_is_refused_critical_tasks_counted_once_more():
 
 def test_a_kernel_longer_than_any_runs_is_refused():
     with pytest.raises(InputError, match=r"kernel .* takes about 1e"):
-        check_fits(call(block_us=1e19), GPU)
+        check_duration(call(block_us=1e19), GPU)
