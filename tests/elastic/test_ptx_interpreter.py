@@ -239,6 +239,10 @@ INSTRUCTIONS = {
         BITS, f"{LOAD} {WIDE} bfe.s64 %rd6, %rd5, 30, 12; cvt.u32.u64 %r6, %rd6;",
         [((each >> 30) % 2**12 ^ 2**11) - 2**11 for each in WIDTHS],
     ),
+    "bmsk": (
+        np.arange(32), f"{LOAD} bmsk.clamp.b32 %r6, %r5, 9;", [(2**9 - 1 << lane) % 2**32 for lane in range(32)],
+    ),
+    "bmsk of nothing": (np.arange(31, 63), f"{LOAD} bmsk.clamp.b32 %r6, %r5, 300;", [2**31, *[0] * 31]),
     "redux.add": (BITS, f"{LOAD} redux.sync.add.s32 %r6, %r5, -1;", [int(BITS.sum(dtype=np.uint64)) % 2**32] * 32),
     "redux.min": (SIGNED, f"{LOAD} redux.sync.min.s32 %r6, %r5, -1;", [SIGNED.min()] * 32),
     "redux.xor": (BITS, f"{LOAD} redux.sync.xor.b32 %r6, %r5, -1;", [np.bitwise_xor.reduce(BITS)] * 32),

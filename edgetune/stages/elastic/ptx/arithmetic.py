@@ -205,6 +205,12 @@ def inserted(a: Array, b: Array, start: Array, length: Array) -> Array:
     return np.asarray(((b & ~mask) | (moved & mask)).astype(b.dtype))
 
 
+def bit_mask(start: Array, length: Array) -> Array:
+    """Return integers whose bits are set from one on (``bmsk.clamp``)."""
+    nothing = np.zeros(1, np.uint32)
+    return inserted(~nothing, nothing, np.minimum(start, np.uint32(32)), np.minimum(length, np.uint32(32)))
+
+
 def permuted(a: Array, b: Array, selector: Array) -> Array:
     """Return four bytes chosen from eight by the digits of a selector (``prmt``)."""
     words = np.stack(np.broadcast_arrays(a, b, selector), axis=-1)

@@ -183,6 +183,7 @@ _RULES: dict[str, Callable[[Instruction], Rule]] = {
     "bfind": _alike(lambda each: partial(arithmetic.highest_bit, as_shift="shiftamt" in each.op), "u32", "last"),
     "bfe": _alike(lambda _: arithmetic.field, "last", "last", "u32", "u32"),
     "bfi": _alike(lambda _: arithmetic.inserted, "last", "last", "last", "u32", "u32"),
+    "bmsk": _alike(lambda each: {"clamp": arithmetic.bit_mask}[each.op[1]], "b32", "u32", "u32"),
     "selp": _alike(lambda _: lambda a, b, held: np.where(held, a, b), "last", "last", "last", "pred"),
 }  # fmt: skip
 """By the first word of the instruction; all others are plain arithmetic."""
