@@ -8,7 +8,7 @@ from cuda_scene import BLOCKS, BUILD, FORMS, KERNELS, THREADS, VALUES, Machine, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetune.errors import DeviceError, InputError
+from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.elastic import kernel as abi
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.gpu import KernelSequence, Logical, Pointer, Resources, Scalar
@@ -140,6 +140,8 @@ def test_an_elastic_form_that_does_not_fit_is_left_out() -> None:
     with Machine().context() as context:
         program = Program(context, calls, replace(BUILD, forms=forms))
         assert [program.forms(call) for call in (0, 1)] == [{None}, {None, 1}]
+        with pytest.raises(EdgetuneError, match="kernel double_it has no form double_it__block2 on this GPU"):
+            program.launch(replace(launch(0), what=calls.calls[0], per_thread=2, blocks=1), context.stream())
 
 
 def test_shared_memory_declared_and_given_together() -> None:

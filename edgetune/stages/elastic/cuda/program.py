@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgetune.errors import DeviceError, InputError, blaming
+from edgetune.errors import DeviceError, EdgetuneError, InputError, blaming
 from edgetune.stages.elastic.cuda.building import Build, fitting
 from edgetune.stages.elastic.cuda.context import Context, Packed
 from edgetune.stages.elastic.gpu import Call, KernelSequence, Pointer
@@ -167,10 +167,14 @@ class Program:
             records: Address of its block records; 0 for none.
 
         Raises:
+            EdgetuneError: its kernel has no such form.
             DeviceError: CUDA refuses it.
         """
         key = None if launch.blocks is None else PERSISTENT if launch.persistent else launch.per_thread
-        ready = self._calls[launch.call][key]
+        ready = self._calls[launch.call].get(key)
+        if ready is None:
+            message = f"kernel {launch.what.kernel} has no form {symbol_of(launch.what.kernel, key)} on this GPU"
+            raise EdgetuneError(message, "the policy is at fault: choose another")
         grid = launch.what.logical.grid if launch.blocks is None else (launch.blocks, 1, 1)
         if not launch.persistent or self.control is None:
             self._put(ready, (launch.first, launch.count), grid, stream, records)
