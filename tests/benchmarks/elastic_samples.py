@@ -24,7 +24,7 @@ from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.sample_launches import guessed_launch, sample_launches_in
 
 SAMPLES = "https://github.com/NVIDIA/cuda-samples"
-LIMIT_S = 5
+LIMIT_S = 3
 WAYS = 12
 """Of each form, of some hundreds."""
 
@@ -62,8 +62,8 @@ def verdict(done: TransformResult, each: ElasticKernel, program: PtxProgram) -> 
         trials = sample_launches_in(f"// launch {guess}", "guess")
         (answer,) = check(done, trials, matrix=Matrix(cuts=1, most=WAYS), limit_s=LIMIT_S, program=program)
     except EdgetuneError as error:
-        return "not run: an instruction" if "instruction" in error.message else "not run: its arguments"
-    return answer.answer
+        return "not run: an instruction" if "instruction" in error.message else "not run: another launch"
+    return "not run: too long" if "hang" in answer.reason else answer.answer
 
 
 def main() -> int:

@@ -86,7 +86,8 @@ KERNELS = {
 }
 ASKED = Resources(registers_per_thread=32)
 FORMS = {"double_it": {None: ASKED, 1: ASKED, 2: ASKED}, "add_one": {None: ASKED, 1: ASKED}}
-BUILD = Build(fake_image(*KERNELS), FORMS, sizes_bytes={name: [8, 8, 4] for name in FORMS})
+PARAMETERS = (abi.Parameter("u64[8]", "x"), abi.Parameter("u64[8]", "y"), abi.Parameter("u32[4]", "n"))
+BUILD = Build(fake_image(*KERNELS), FORMS, kernels={name: abi.CudaKernel(name, 1, PARAMETERS) for name in FORMS})
 VALUES = {"x": np.arange(SIZE, dtype=np.int32)}
 
 

@@ -140,6 +140,9 @@ def test_an_elastic_form_that_does_not_fit_is_left_out() -> None:
     with Machine().context() as context:
         program = Program(context, calls, replace(BUILD, forms=forms))
         assert [program.forms(call) for call in (0, 1)] == [{None}, {None, 1}]
+        rows = {name: replace(each, rows=True) for name, each in BUILD.kernels.items()}
+        program = Program(context, changed(logical=Logical((1, 1, 1), (16, 2, 1))), replace(BUILD, kernels=rows))
+        assert program.forms(0) == {None}
         with pytest.raises(EdgetuneError, match="kernel double_it has no form double_it__block2 on this GPU"):
             program.launch(replace(launch(0), what=calls.calls[0], per_thread=2, blocks=1), context.stream())
 

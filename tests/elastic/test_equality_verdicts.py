@@ -6,6 +6,7 @@ import pytest
 from kernel_corpus import BRIEF
 from ptx_corpus import compiled, made
 
+from edgetune.errors import InputError
 from edgetune.stages.elastic.cpu_equivalence import Matrix, Verdict, check, ways
 from edgetune.stages.elastic.gpu import Logical
 from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
@@ -39,6 +40,18 @@ def test_an_original_that_reads_what_it_has_not_written_is_not_the_fault_of_its_
     body = "__shared__ int held[8]; if (!blockIdx.x) held[threadIdx.x] = 1; __syncthreads();"
     body += " a[8 * blockIdx.x + threadIdx.x] = held[7];"
     assert verdict(f"{KERNEL}(int *a) {{ {body} }}", "grid=2 block=8 a=int32[16]").answer == "racy"
+
+
+def test_what_a_clock_says_differs() -> None:
+    assert verdict(f"{KERNEL}(long long *a) {{ a[0] = clock64(); }}", "grid=1 block=1 a=int64[1]").answer == "racy"
+
+
+def test_forms_that_need_whole_rows_are_not_run_in_other_blocks() -> None:
+    text = f"{KERNEL}(int *a) {{ if (!threadIdx.y) a[threadIdx.x] = __shfl_down_sync(~0u, threadIdx.x, 1); }}"
+    assert verdict(text, "grid=1 block=32,2 a=int32[32]").answer == "equal"
+    assert verdict(text, "grid=1 block=16 a=int32[32]").answer == "equal"
+    with pytest.raises(InputError, match="k: its forms stop in blocks whose rows of threads are no whole warps"):
+        verdict(text, "grid=1 block=16,2 a=int32[32]")
 
 
 def test_an_original_that_fails_is_said() -> None:

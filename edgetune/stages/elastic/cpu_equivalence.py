@@ -22,8 +22,19 @@ from typing import Any, Literal
 
 import numpy as np
 
+from edgetune.errors import InputError
 from edgetune.stages.elastic.gpu import Call, Logical, Pointer, Scalar
-from edgetune.stages.elastic.kernel import CONTROL, NO_QUOTA, CudaKernel, Dim, ElasticKernel, TransformResult, packed
+from edgetune.stages.elastic.kernel import (
+    CONTROL,
+    NO_QUOTA,
+    NO_ROWS,
+    ROWS,
+    CudaKernel,
+    Dim,
+    ElasticKernel,
+    TransformResult,
+    packed,
+)
 from edgetune.stages.elastic.ptx.interpreter import PtxProgram
 from edgetune.stages.elastic.sample_launches import (
     FORWARD,
@@ -195,7 +206,12 @@ def ways(elastic: ElasticKernel, logical: Logical, matrix: Matrix) -> Iterator[F
         elastic: The kernel.
         logical: The launch.
         matrix: The ways to try.
+
+    Raises:
+        InputError: its forms do not run blocks of this shape.
     """
+    if not elastic.kernel.suits(logical.block):
+        raise InputError(f"{elastic.kernel.name}: {NO_ROWS}", ROWS)
     chosen = random.Random(matrix.seed)
     for variant in elastic.variants:
         size, left = divmod(logical.threads, variant.per_thread)

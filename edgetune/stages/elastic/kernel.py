@@ -65,6 +65,8 @@ MOST_BLOCKS = 2**32 - 1
 PER_THREAD = (1, 2, 4, 8)
 """Numbers of logical threads that a physical one may run."""
 
+_WARP_THREADS = 32
+
 Level = Literal["grid", "block", "persistent"]
 Dim = tuple[int, int, int]
 
@@ -122,6 +124,11 @@ class Parameter:
     name: str
     memory: str = ""
 
+    @property
+    def size_bytes(self) -> int:
+        """Its size."""
+        return int(self.type.partition("[")[2].rstrip("]"))
+
 
 @dataclass(frozen=True, slots=True)
 class CudaKernel:
@@ -140,6 +147,7 @@ class CudaKernel:
             the original too, and are compared with a tolerance.
         axes: Axes of the block on which it reads the thread's index: 2 where it reads ``threadIdx.y``.
         textures: Whether it uses textures or surfaces, which only the host of a GPU can make.
+        rows: Whether its forms need blocks with whole warps along x, or of one row: they stop in others.
     """
 
     name: str
@@ -152,6 +160,11 @@ class CudaKernel:
     float_atomics: bool = False
     axes: int = 1
     textures: bool = False
+    rows: bool = False
+
+    def suits(self, block: Dim) -> bool:
+        """Return whether its forms run blocks of this shape."""
+        return not self.rows or block[0] % _WARP_THREADS == 0 or block[1] * block[2] == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +273,11 @@ def reasons(done: TransformResult) -> list[str]:
         also = f" (also {', '.join(others)})" if others else ""
         lines.append(f"{first}: {', '.join(names[:_MOST_NAMED])}{more}: {text}{also}")
     return lines
+
+
+NO_ROWS = "its forms stop in blocks whose rows of threads are no whole warps"
+ROWS = "launch it with blocks of 32, 64 ... threads along x, e.g. block=32,8"
+"""The reason and the remedy where a kernel does not suit a block."""
 
 
 def describe(refused: Refusal) -> str:

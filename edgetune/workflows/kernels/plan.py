@@ -13,7 +13,7 @@ from edgetune.stages.elastic.bound import BOUNDED
 from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.front import transform
 from edgetune.stages.elastic.gpu import Gpu, GpuTask, KernelSequence, find_gpu
-from edgetune.stages.elastic.kernel import PER_THREAD
+from edgetune.stages.elastic.kernel import NO_ROWS, PER_THREAD
 from edgetune.stages.elastic.loop import check_tasks
 from edgetune.stages.elastic.mdtb.networks import ARCHITECTURE, compiled_for
 from edgetune.stages.elastic.model import check_duration, check_fits
@@ -181,8 +181,11 @@ def _refused(network: KernelSequence, include: Sequence[str], reporter: Reporter
     for kernel in dict.fromkeys(call.kernel for call in network.calls):
         if kernel not in made:
             raise InputError(f"its source has no kernel {kernel!r}", nearest(kernel, made))
+        blocks = [call.logical.block for call in network.calls if call.kernel == kernel]
         if not made[kernel].variants:
             found[kernel] = made[kernel].refusals[0].reason
+        elif not all(map(made[kernel].kernel.suits, blocks)):
+            found[kernel] = NO_ROWS
     return found
 
 

@@ -10,7 +10,7 @@ from edgetune.plotting.page import SectionWriter
 from edgetune.stages.elastic.compiler import CompileOptions, arch_of
 from edgetune.stages.elastic.front import Forms, forms_of, resources_of, transform
 from edgetune.stages.elastic.gpu import Call, Logical, find_gpu
-from edgetune.stages.elastic.kernel import MOST_BLOCKS, Dim, dim, symbol_of
+from edgetune.stages.elastic.kernel import MOST_BLOCKS, NO_ROWS, ROWS, Dim, dim, symbol_of
 from edgetune.stages.elastic.model import check_fits
 from edgetune.stages.elastic.sample_launches import instance_symbol
 from edgetune.stages.elastic.shrink import LAUNCHES, Shrunk
@@ -48,7 +48,7 @@ def shrink(opts: ShrinkOptions, reporter: Reporter) -> KeptPieces:
     if logical.blocks > MOST_BLOCKS:
         raise InputError(f"--grid {opts.grid} has {logical.blocks} blocks", f"at most {MOST_BLOCKS}")
     with reporter.bar("compiling the forms", None):
-        kernel, forms = _forms(opts, arch_of(gpu))
+        kernel, forms = _forms(opts, logical.block, arch_of(gpu))
     check_fits(Call(kernel, logical, resources={1: forms[None]}), gpu)
     shrunk = shrunk_space(kernel, logical, forms[None], {key: each for key, each in forms.items() if key}, gpu)
     if not shrunk.places:
@@ -64,11 +64,12 @@ def shrink(opts: ShrinkOptions, reporter: Reporter) -> KeptPieces:
     return KeptPieces(document, shrunk)
 
 
-def _forms(opts: ShrinkOptions, arch: str) -> tuple[str, Forms]:
+def _forms(opts: ShrinkOptions, block: Dim, arch: str) -> tuple[str, Forms]:
     """Return the name of the kernel that was asked for, or of the only one, and its compiled forms.
 
     Raises:
-        InputError: no kernel has this name, several exist and none was named, or the kernel is refused.
+        InputError: no kernel has this name, several exist and none was named, or the kernel is refused or does not suit
+            the block.
     """
     text, name = read_source(opts.file).decode("utf-8-sig", "surrogateescape"), name_of(opts.file)
     instances = [opts.kernel] if opts.kernel is not None and "<" in opts.kernel else []
@@ -83,6 +84,8 @@ def _forms(opts: ShrinkOptions, arch: str) -> tuple[str, Forms]:
     if not found[wanted].variants:
         first = found[wanted].refusals[0]
         raise InputError(f"{name}, line {first.line}: {wanted} cannot be elastic: {first.reason}", first.remedy)
+    if not found[wanted].kernel.suits(block):
+        raise InputError(f"{wanted}: {NO_ROWS}", ROWS)
     return wanted, forms_of(done, resources_of(done.source, arch, name).__getitem__)[wanted]
 
 

@@ -14,7 +14,7 @@ still those of the big one, and results say so. Whether a GPU and its driver hav
 one. Source: CUDA Driver API.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.front import Forms, check_version, forms_of, transform
 from edgetune.stages.elastic.gpu import Call, Gpu, KernelSequence, Resources, blocks_resident
-from edgetune.stages.elastic.kernel import TransformResult
+from edgetune.stages.elastic.kernel import CudaKernel, TransformResult
 from edgetune.stages.elastic.model import check_fits
 from edgetune.workloads.cuda_driver import NotOfferedError
 
@@ -39,13 +39,13 @@ class Build:
         image: PTX, as ``cuModuleLoadData`` takes it.
         forms: Of its kernels, by name.
         recorded: Whether its kernels take the address of block records.
-        sizes_bytes: Of the arguments of its kernels, by name.
+        kernels: What they take and use, by name.
     """
 
     image: bytes
     forms: Mapping[str, Forms]
     recorded: bool = False
-    sizes_bytes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    kernels: Mapping[str, CudaKernel] = field(default_factory=dict)
 
 
 def build(
@@ -103,27 +103,26 @@ def load_forms(transformed: TransformResult, context: Context, name: str) -> Bui
             attributes = (getattr(words, f"CU_FUNC_ATTRIBUTE_{each}") for each in asked)
             return Resources(*(int(context.driver.call("cuFuncGetAttribute", each, function)) for each in attributes))
 
-        sizes_bytes = {  # which stand behind types, as in u64[8]
-            each.kernel.name: [int(one.type.partition("[")[2][:-1]) for one in each.kernel.parameters]
-            for each in transformed.kernels
-        }
-        return Build(image, forms_of(transformed, needs), sizes_bytes=sizes_bytes)
+        kernels = {each.kernel.name: each.kernel for each in transformed.kernels}
+        return Build(image, forms_of(transformed, needs), kernels=kernels)
 
 
-def fitting(call: Call, kernels: Mapping[str, Forms], gpu: Gpu) -> Forms:
+def fitting(call: Call, built: Build, gpu: Gpu) -> Forms:
     """Return the forms of a call that a GPU can run, the original and those whose blocks fit and are whole warps.
 
     Raises:
         InputError: there is no such kernel, or no block of the original fits.
     """
-    forms, logical = kernels.get(call.kernel), call.logical
+    forms, logical = built.forms.get(call.kernel), call.logical
     if forms is None:
-        raise InputError(f"its source has no kernel {call.kernel}", f"it has {', '.join(kernels)}")
+        raise InputError(f"its source has no kernel {call.kernel}", f"it has {', '.join(built.forms)}")
+    kernel = built.kernels.get(call.kernel)
+    elastic = call.elastic and (kernel is None or kernel.suits(logical.block))
     check_fits(replace(call, resources={1: forms[None]}), gpu)
     return {
         key: needs for key, needs in forms.items()
         if key is None
-        or (call.elastic and (key < 2 or logical.threads % (_WARP_THREADS * key) == 0)  # lanes keep their warps
+        or (elastic and (key < 2 or logical.threads % (_WARP_THREADS * key) == 0)  # lanes keep their warps
             and blocks_resident(gpu, needs, logical.threads // max(key, 1), logical.dynamic_shared_bytes))
     }  # fmt: skip
 

@@ -192,7 +192,7 @@ class GpuSession:
             network, calls = task.network, list[Call]()
             with blaming(f"task {task.name}, network {network.name}"):
                 for call in network.calls:
-                    there = fitting(call, self.build(network).forms, self.gpu)
+                    there = fitting(call, self.build(network), self.gpu)
                     needs = {**{key: each for key, each in there.items() if key}, 1: there[None]}
                     elastic, persistent = 1 in there, PERSISTENT in there
                     calls.append(replace(call, resources=needs, elastic=elastic, persistent=persistent))

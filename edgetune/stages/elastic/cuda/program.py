@@ -231,13 +231,14 @@ class Program:
         ``PERSISTENT`` is the form of one logical thread that takes from the counter.
         """
         with blaming(f"network {self.network.name}"):
-            there = fitting(call, self._built.forms, self._context.facts.gpu)
+            there = fitting(call, self._built, self._context.facts.gpu)
         values = [
             self._addresses[each.buffer].to_bytes(8, "little") if isinstance(each, Pointer) else each.value
             for each in call.arguments
         ]
         given_bytes = [len(each) for each in values]
-        takes_bytes = self._built.sizes_bytes.get(call.kernel, given_bytes)
+        kernel = self._built.kernels.get(call.kernel)
+        takes_bytes = given_bytes if kernel is None else [each.size_bytes for each in kernel.parameters]
         if takes_bytes != given_bytes:
             message = f"kernel {call.kernel} takes arguments of {takes_bytes} bytes, and is given {given_bytes}"
             raise InputError(message, f"check the arguments of {call.kernel} in network {self.network.name}")

@@ -93,6 +93,7 @@ def _elastic(module: Module, entry: Entry, persistent: bool) -> tuple[ElasticKer
     found = legality(entry, module.functions)
     if found.refusals or found.flow is None:
         return ElasticKernel(kernel, (), found.refusals), ""
+    kernel = replace(kernel, rows=found.rows)
     forms = _Forms(module, entry, kernel, found, found.flow)
     try:
         made = [forms.whole_block("grid"), *([forms.whole_block("persistent")] if persistent else [])]
