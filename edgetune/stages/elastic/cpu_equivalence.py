@@ -29,6 +29,7 @@ from edgetune.stages.elastic.kernel import (
     NO_QUOTA,
     NO_ROWS,
     ROWS,
+    WARP_THREADS,
     CudaKernel,
     Dim,
     ElasticKernel,
@@ -50,7 +51,6 @@ from edgetune.stages.elastic.sample_launches import (
 Shard = tuple[int, int]
 Answer = Literal["equal", "different", "racy", "fails", "no output"]
 
-_WARP_THREADS = 32
 _MOST_SHARDS = 16
 _A_FEW_BLOCKS = 3
 _MOST_REENTRIES = 4
@@ -215,7 +215,7 @@ def ways(elastic: ElasticKernel, logical: Logical, matrix: Matrix) -> Iterator[F
     chosen = random.Random(matrix.seed)
     for variant in elastic.variants:
         size, left = divmod(logical.threads, variant.per_thread)
-        if left or (variant.level == "block" and elastic.kernel.warp and size % _WARP_THREADS):
+        if left or (variant.level == "block" and elastic.kernel.warp and size % WARP_THREADS):
             continue  # a block cannot be divided so
         block = (size, 1, 1) if variant.level == "block" else logical.block
         if variant.level == "persistent":

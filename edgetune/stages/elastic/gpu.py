@@ -20,9 +20,8 @@ from importlib.resources import files
 from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.choices import choose
-from edgetune.stages.elastic.kernel import Dim
+from edgetune.stages.elastic.kernel import WARP_THREADS, Dim
 
-_WARP_THREADS = 32
 _REGISTERS_UNIT = 256
 """A warp gets registers in units of 256 (CUDA Occupancy Calculator, compute capability 5.0 and later)."""
 
@@ -82,9 +81,9 @@ class Resources:
 
 def allocated(resources: Resources, threads: int) -> tuple[int, int]:
     """Return the threads and registers that a multiprocessor allocates for a block of so many threads: whole warps."""
-    warps = -(-threads // _WARP_THREADS)
-    per_warp = -(-resources.registers_per_thread * _WARP_THREADS // _REGISTERS_UNIT) * _REGISTERS_UNIT
-    return warps * _WARP_THREADS, warps * per_warp
+    warps = -(-threads // WARP_THREADS)
+    per_warp = -(-resources.registers_per_thread * WARP_THREADS // _REGISTERS_UNIT) * _REGISTERS_UNIT
+    return warps * WARP_THREADS, warps * per_warp
 
 
 def blocks_resident(gpu: Gpu, resources: Resources, threads: int, dynamic_shared_bytes: int = 0) -> int:

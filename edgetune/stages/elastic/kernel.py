@@ -65,7 +65,8 @@ MOST_BLOCKS = 2**32 - 1
 PER_THREAD = (1, 2, 4, 8)
 """Numbers of logical threads that a physical one may run."""
 
-_WARP_THREADS = 32
+
+WARP_THREADS = 32
 
 Level = Literal["grid", "block", "persistent"]
 Dim = tuple[int, int, int]
@@ -164,7 +165,7 @@ class CudaKernel:
 
     def suits(self, block: Dim) -> bool:
         """Return whether its forms run blocks of this shape."""
-        return not self.rows or block[0] % _WARP_THREADS == 0 or block[1] * block[2] == 1
+        return not self.rows or block[0] % WARP_THREADS == 0 or block[1] * block[2] == 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import Literal
 
 from edgetune.stages.elastic.gpu import Call, Gpu, Logical, Resources, allocated, blocks_resident
-from edgetune.stages.elastic.kernel import PER_THREAD
+from edgetune.stages.elastic.kernel import PER_THREAD, WARP_THREADS
 from edgetune.stages.elastic.pieces import UNKNOWN, LeftoverTable, PieceShape
 
 
@@ -50,7 +50,6 @@ KEPT_SHARE = 0.2
 LAUNCHES = 64
 """Launches of a kernel that are allowed, by which OScore is 1, else 0: six halvings of the grid. A convention of ours;
 Miriam limits the time that launches take, measures its maxima on each device and gives no number."""
-_WARP_THREADS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ def slices(blocks: int) -> tuple[int, ...]:
 
 def block_threads(threads: int) -> dict[int, int]:
     """Return threads of a physical block by logical threads in a physical one: whole warps, or the block as it is."""
-    return {n: threads // n for n in PER_THREAD if n == 1 or threads % (n * _WARP_THREADS) == 0}
+    return {n: threads // n for n in PER_THREAD if n == 1 or threads % (n * WARP_THREADS) == 0}
 
 
 def flaw_of(original: Resources, form: Resources, logical: Logical, per_thread: int, gpu: Gpu) -> Flaw | None:

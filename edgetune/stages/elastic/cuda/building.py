@@ -24,11 +24,9 @@ from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.front import Forms, check_version, forms_of, transform
 from edgetune.stages.elastic.gpu import Call, Gpu, KernelSequence, Resources, blocks_resident
-from edgetune.stages.elastic.kernel import CudaKernel, TransformResult
+from edgetune.stages.elastic.kernel import WARP_THREADS, CudaKernel, TransformResult
 from edgetune.stages.elastic.model import check_fits
 from edgetune.workloads.cuda_driver import NotOfferedError
-
-_WARP_THREADS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +120,7 @@ def fitting(call: Call, built: Build, gpu: Gpu) -> Forms:
     return {
         key: needs for key, needs in forms.items()
         if key is None
-        or (elastic and (key < 2 or logical.threads % (_WARP_THREADS * key) == 0)  # lanes keep their warps
+        or (elastic and (key < 2 or logical.threads % (WARP_THREADS * key) == 0)  # lanes keep their warps
             and blocks_resident(gpu, needs, logical.threads // max(key, 1), logical.dynamic_shared_bytes))
     }  # fmt: skip
 

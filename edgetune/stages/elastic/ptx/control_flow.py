@@ -19,6 +19,7 @@ from typing import Any
 
 import networkx as nx
 
+from edgetune.stages.elastic.kernel import WARP_THREADS
 from edgetune.stages.elastic.ptx.parse import Entry, Instruction
 
 UNIFORM, BY_WARP, VARYING = range(3)
@@ -38,7 +39,6 @@ _OF_OTHERS = frozenset({
 })  # fmt: skip
 """Instructions whose result depends on other lanes, other threads' writes, a function, or on what the last instruction
 carried."""
-_WARP = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +191,10 @@ class Divergence:
         if len(each.operands) != 3 or not each.operands[2].removeprefix("-").isdigit():
             return False
         constant = int(each.operands[2])
-        low = {"lt": 0, "ge": 0, "le": _WARP - 1, "gt": _WARP - 1}
+        low = {"lt": 0, "ge": 0, "le": WARP_THREADS - 1, "gt": WARP_THREADS - 1}
         kind = each.op[0]
-        same = (kind == "shr" and constant >= 5) or (kind == "and" and constant % _WARP == 0)
-        same |= kind == "setp" and len(each.op) == 3 and low.get(each.op[1]) == constant % _WARP
+        same = (kind == "shr" and constant >= 5) or (kind == "and" and constant % WARP_THREADS == 0)
+        same |= kind == "setp" and len(each.op) == 3 and low.get(each.op[1]) == constant % WARP_THREADS
         return same and each.operands[1] in self._numbers
 
     def _thread_numbers(self) -> set[str]:

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.stages.elastic.kernel import CONTROL, DONE_OFFSET_BYTES, QUOTA_OFFSET_BYTES
+from edgetune.stages.elastic.kernel import CONTROL, DONE_OFFSET_BYTES, QUOTA_OFFSET_BYTES, WARP_THREADS
 from edgetune.stages.elastic.ptx.decode import BARRIER, JUMP, WARP, Code, Segment
 from edgetune.stages.elastic.ptx.formats import Array
 from edgetune.stages.elastic.ptx.memory import Memory, StoppedError, Unit
-from edgetune.stages.elastic.ptx.thread_group import CLOCKS, SPECIAL, WARP_THREADS, Group
+from edgetune.stages.elastic.ptx.thread_group import CLOCKS, SPECIAL, Group
 from edgetune.stages.elastic.sample_launches import ExecutionOrder
 
 _UNDEFINED = {"forward": 0xFF, "reverse": 0x00, "random": 0xA5}

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.stages.elastic.kernel import WARP_THREADS
 from edgetune.stages.elastic.ptx.formats import DTYPES, Array, narrowed, widened
 from edgetune.stages.elastic.ptx.operands import Rule, parts
 from edgetune.stages.elastic.ptx.parse import Instruction
 
-_WARP = 32
-_LANE = np.arange(_WARP)
+_LANE = np.arange(WARP_THREADS)
 ALL = np.array([0xFFFFFFFF], np.uint32)
 """The lanes of a warp that come to a product, as the bits of a number."""
 _GROUP, _PLACE = _LANE // 4, _LANE % 4

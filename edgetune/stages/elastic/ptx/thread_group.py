@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.stages.elastic.kernel import WARP_THREADS
 from edgetune.stages.elastic.ptx.formats import Array
 from edgetune.stages.elastic.ptx.memory import StoppedError
 
-WARP_THREADS = 32
 _MULTIPROCESSORS = 4
 
 CLOCKS = frozenset({"clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi"})

@@ -23,6 +23,7 @@ from pathlib import Path
 from edgetune.errors import InputError
 from edgetune.stages.elastic.kernel import (
     PER_THREAD,
+    WARP_THREADS,
     CudaKernel,
     ElasticKernel,
     Level,
@@ -43,7 +44,6 @@ MARK = "/* edgetune: elastic forms at the end */ "
 _INDEX = re.compile(r"%(n?)ctaid\.([xyz])\b")
 _TAKEN = re.compile(r"edgetune|__(?:grid|block\d|persistent)\b")
 _SIZE = re.compile(r"\.(reqntid|maxntid)\s+(\d+(?:\s*,\s*\d+)*)")
-_WARP = 32
 _TEXTURES = frozenset({"tex", "tld4", "txq", "suld", "sust", "sured", "suq"})
 
 
@@ -175,7 +175,7 @@ class _Forms:
 def _divided(bounds: str, copies: int, warp: bool) -> str | None:
     """Return the directives of a kernel for smaller blocks; ``None`` where its size cannot be divided so."""
     sizes = [(found[1], math.prod(map(int, re.findall(r"\d+", found[2])))) for found in _SIZE.finditer(bounds)]
-    if any(kind == "reqntid" and threads % (copies * (_WARP if warp else 1)) for kind, threads in sizes):
+    if any(kind == "reqntid" and threads % (copies * (WARP_THREADS if warp else 1)) for kind, threads in sizes):
         return None
     made = iter(f".{kind} {-(-threads // copies)}" for kind, threads in sizes)
     return _SIZE.sub(lambda _: next(made), re.sub(r"\.minnctapersm\s+\d+", "", bounds))
